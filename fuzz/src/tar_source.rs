@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_image::source::{Contents, Source, Store, archive};
-use packfs_image::tree::{Data, Kind};
+use packfs_image::tree::{FileData, Kind};
 use packfs_image::{Error, Result, Tree};
 
 /// Enough of each file; more would only find decompression slow.
@@ -51,12 +51,12 @@ fn scan(mut source: Box<dyn Source>) -> Option<Vec<String>> {
 }
 
 /// Bytes of a file without its holes; `None` where they are many or cannot be read.
-fn bytes(data: &Data<&Arc<dyn Contents>>, size: u64, store: &Keep) -> Option<Vec<u8>> {
+fn bytes(data: &FileData<&Arc<dyn Contents>>, size: u64, store: &Keep) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     match data {
-        Data::Empty => {}
-        Data::Stored(n) => bytes = store.0[*n as usize].clone(),
-        Data::Source { from, key } => {
+        FileData::Empty => {}
+        FileData::Stored(n) => bytes = store.0[*n as usize].clone(),
+        FileData::Source { from, key } => {
             let mut file = from.open(*key).ok()?;
             let mut at = 0;
             while at < size

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use packfs_image::testing::{Attrs, Node, Piece, Spec, What};
-use packfs_image::tree::{Device, Time};
+use packfs_image::tree::{DeviceNumber, Time};
 
 use crate::take::Take;
 
@@ -26,7 +26,7 @@ pub(crate) fn tree(take: &mut Take<'_>, block: u64, tar: bool) -> Spec {
         let what = match choice & 15 {
             0 => What::Dir(BTreeMap::new()),
             1 => What::Symlink(vec![b'a' + choice % 26; 1 + usize::from(take.byte())]),
-            2 => What::Char(Device { major: 1 + u32::from(take.byte()), minor: take.short().into() }),
+            2 => What::Char(DeviceNumber { major: 1 + u32::from(take.byte()), minor: take.short().into() }),
             3 => What::Fifo,
             4 if !tar => What::Socket,
             5 if !files.is_empty() => {

@@ -15,7 +15,7 @@ use packfs_blocks::testing::Random;
 use packfs_blocks::{Output, Storage};
 use packfs_image::build::{BuildSummary, Plan, SharedOptions};
 use packfs_image::source::{Contents, Dir, FileReader, Source, Store, dir};
-use packfs_image::tree::{Conflict, Data, Kind, Meta, ROOT};
+use packfs_image::tree::{ConflictPolicy, FileData, InodeAttributes, Kind, ROOT};
 use packfs_image::{Error, Progress, Result, Tree, erofs, squashfs};
 
 const USAGE: &str = "usage: conductor squashfs|erofs CODEC THREADS (COUNT LENGTH | DIRECTORY)";
@@ -100,16 +100,16 @@ fn scan(directory: &str, threads: usize, store: &mut dyn Store) -> Result<Tree> 
 }
 
 fn synthetic(count: u64, len: u64) -> Result<Tree> {
-    let (mut tree, meta) = (Tree::default(), Meta::IMPLICIT_DIR);
+    let (mut tree, meta) = (Tree::default(), InodeAttributes::IMPLICIT_DIR);
     let from: Arc<dyn Contents> = Arc::new(Made::new(len));
     let mut folder = ROOT;
     for key in 0..count {
         if key % FOLDER == 0 {
             let name = format!("d{:06}", key / FOLDER);
-            folder = tree.add(ROOT, name.as_bytes(), meta, Kind::Dir, Conflict::Refuse)?;
+            folder = tree.add(ROOT, name.as_bytes(), meta, Kind::Dir, ConflictPolicy::Refuse)?;
         }
-        let kind = Kind::File { size: len, data: Data::Source { from: Arc::clone(&from), key } };
-        tree.add(folder, format!("f{key:08}.txt").as_bytes(), meta, kind, Conflict::Refuse)?;
+        let kind = Kind::File { size: len, data: FileData::Source { from: Arc::clone(&from), key } };
+        tree.add(folder, format!("f{key:08}.txt").as_bytes(), meta, kind, ConflictPolicy::Refuse)?;
     }
     Ok(tree)
 }

@@ -14,7 +14,7 @@ use packfs_codec::Choice;
 
 use crate::build::{AnyOptions, BuildSummary, Plan, SharedOptions};
 use crate::erofs::Kernel;
-use crate::source::{Dir, Entries, Entry, Exclude, FromImage, Source, Store, archive, dir};
+use crate::source::{Dir, Entries, Entry, ExcludeRules, FromImage, Source, Store, archive, dir};
 use crate::{Error, Fs, OnError, Result, Tree, erofs, squashfs};
 
 /// Interval of the calls of [`Builder::on_progress`]: what people see moves, and costs nothing.
@@ -167,7 +167,7 @@ impl<'a> Builder<'a> {
 
     /// Adds the entries of another image, which converts it.
     pub fn image(self, fs: &Fs) -> Self {
-        self.source(FromImage::new(fs.clone().into_image(), "image", Exclude::default(), true))
+        self.source(FromImage::new(fs.clone().into_image(), "image", ExcludeRules::default(), true))
     }
 
     /// Adds entries defined by the caller; see [`Entries`].

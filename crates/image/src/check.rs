@@ -7,7 +7,7 @@ use packfs_blocks::progress::Phase;
 use packfs_blocks::stages::Stage;
 
 use crate::{Error, Part, Result};
-use packfs_tree::{Finding, Remark, Report};
+use packfs_tree::{CheckRemark, Finding, FindingCollector};
 
 /// Jobs in flight for each thread.
 const JOBS: usize = 4;
@@ -18,10 +18,10 @@ pub(crate) fn run<M>(
     progress: &Progress,
     finding: &mut dyn FnMut(Finding),
     part: Part,
-    metadata: impl FnOnce(&mut Report<'_>) -> Result<M>,
-    data: impl FnOnce(M, &mut Report<'_>) -> Result<()>,
+    metadata: impl FnOnce(&mut FindingCollector<'_>) -> Result<M>,
+    data: impl FnOnce(M, &mut FindingCollector<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut report = Report::new(finding);
+    let mut report = FindingCollector::new(finding);
     // All parts need the metadata, and one reports what is wrong with it.
     report.set_muted(!part.is_first());
     progress.enter(Phase::Metadata);
@@ -38,8 +38,8 @@ pub(crate) fn run<M>(
 pub(crate) fn in_order<'env, P: Sync + 'env>(
     threads: usize,
     jobs: impl Iterator<Item = &'env [P]>,
-    report: &mut Report<'_>,
-    work: impl Fn(&[P], &mut Vec<u8>) -> Vec<Remark> + Copy + Send + 'env,
+    report: &mut FindingCollector<'_>,
+    work: impl Fn(&[P], &mut Vec<u8>) -> Vec<CheckRemark> + Copy + Send + 'env,
 ) -> Result<()> {
     let was_muted = report.set_muted(false);
     pipeline::scope(threads, Vec::new, |pool| {
@@ -62,6 +62,6 @@ pub(crate) fn in_order<'env, P: Sync + 'env>(
     Ok(())
 }
 
-fn take(window: &mut Window<Vec<Remark>>, report: &mut Report<'_>) -> Result<()> {
+fn take(window: &mut Window<Vec<CheckRemark>>, report: &mut FindingCollector<'_>) -> Result<()> {
     window.pop().into_iter().flatten().try_for_each(|remark| report.remark(remark))
 }

@@ -236,11 +236,12 @@ pub mod testing;
 /// The tree between a source and an image: inodes without data, their names and attributes.
 pub mod tree {
     pub use packfs_tree::tree::{
-        Conflict, Data, Device, ExcludeXattrs, FsConfig, Handling, Ino, Inode, Kind, Meta, ModeChange, ROOT, Recipe,
-        Time, TimeChange, Transform, TreeImage, Whiteouts, XattrId, XattrSet, components,
+        ConflictPolicy, DataHandling, DeviceNumber, ExcludeXattrs, FileData, FileRecipe, FsConfig, Ino, Inode,
+        InodeAttributes, Kind, ModeChange, ROOT, Time, TimeChange, TreeImage, TreeTransform, WhiteoutPolicy, XattrId,
+        XattrSet, components,
     };
     pub(crate) use packfs_tree::tree::{
-        KindRef, ORIGIN_XATTR, ReducedSet, Tree, Xattrs, acl, capability, check_name, path_of, wire,
+        KindRef, ORIGIN_XATTR, ReducedSet, Tree, TreeXattrs, acl, capability, check_name, path_of, wire,
     };
 }
 
@@ -255,8 +256,8 @@ pub use builder::Builder;
 pub use fs::{DirEntry, Fs, ImageFile, ManyBytes, ReadRequest, RequestError};
 pub use open::{AnyImage, OpenOptions};
 pub use packfs_tree::{
-    Counted, Error, Excess, Finding, Image, OnError, Part, Result, Severity, Tree, Warning, WarningKind, Warnings,
-    rules,
+    CountedWarnings, Error, ExceededLimit, Finding, Image, OnError, Part, Result, Severity, Tree, Warning, WarningKind,
+    Warnings, rules,
 };
 pub use request::BuildRequest;
 

@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 
 use packfs_blocks::units::beyond;
 
-use crate::tree::{Device, Ino, Inode, Kind, KindRef, Tree, XattrId, XattrSet, acl, capability, path_of};
-use crate::{Error, Excess, Result, Warning, WarningKind};
+use crate::tree::{DeviceNumber, Ino, Inode, Kind, KindRef, Tree, XattrId, XattrSet, acl, capability, path_of};
+use crate::{Error, ExceededLimit, Result, Warning, WarningKind};
 
 /// Longest name of a directory entry in bytes.
 const NAME_MAX: usize = 255;
@@ -19,7 +19,7 @@ const SYMLINK_MAX: usize = 4095;
 /// Largest size of a file: offsets are signed.
 const FILE_MAX: u64 = i64::MAX.unsigned_abs();
 /// Largest major number of a device (12 bits), and largest minor number (20 bits).
-const DEVICE_MAX: Device = Device { major: 0xfff, minor: 0xf_ffff };
+const DEVICE_MAX: DeviceNumber = DeviceNumber { major: 0xfff, minor: 0xf_ffff };
 /// An id that is not valid for owner or group: system calls read it as "leave unchanged", and the
 /// kernel shows another.
 const NO_ID: u32 = u32::MAX;
@@ -60,7 +60,7 @@ pub(crate) fn check(tree: &mut Tree, limits: &FormatLimits) -> Result<()> {
     let mut owners = HashSet::new();
     let tree = &*tree;
     tree.walk(|ino, path| {
-        let refuse = |why: Excess| Error::limit(path_of(path), why);
+        let refuse = |why: ExceededLimit| Error::limit(path_of(path), why);
         let inode = tree.inode(ino);
         limits.inode(&inode).map_err(refuse)?;
         let set = sets[inode.xattrs.0 as usize];
@@ -118,7 +118,7 @@ struct AttributeNeeds {
 
 impl AttributeNeeds {
     /// Linux neither shows these attributes to programs nor lets programs set them elsewhere.
-    fn belongs_to(self, kind: &KindRef<'_>) -> std::result::Result<(), Excess> {
+    fn belongs_to(self, kind: &KindRef<'_>) -> std::result::Result<(), ExceededLimit> {
         let wrong = match kind {
             Kind::File { .. } => {
                 self.acl_default.then_some("a default ACL on a regular file; only directories can have one")
@@ -135,7 +135,7 @@ impl AttributeNeeds {
 impl FormatLimits {
     /// Checks the length of a name.
     #[allow(clippy::unused_self, reason = "all formats have the limit of Linux")]
-    pub(crate) fn name(&self, name: &[u8]) -> std::result::Result<(), Excess> {
+    pub(crate) fn name(&self, name: &[u8]) -> std::result::Result<(), ExceededLimit> {
         match name.len() {
             ..=NAME_MAX => Ok(()),
             len => Err(format!("a name of {len} bytes; the limit is {NAME_MAX}").into()),
@@ -143,18 +143,18 @@ impl FormatLimits {
     }
 
     /// Adds the owner and the group of an inode to those known; fails if there are too many.
-    pub(crate) fn owners(&self, known: &mut HashSet<u32>, inode: &Inode<'_>) -> std::result::Result<(), Excess> {
+    pub(crate) fn owners(&self, known: &mut HashSet<u32>, inode: &Inode<'_>) -> std::result::Result<(), ExceededLimit> {
         let Some(max) = self.owners else { return Ok(()) };
         known.extend([inode.uid, inode.gid]);
-        if known.len() > max { Err(Excess::Owners { max }) } else { Ok(()) }
+        if known.len() > max { Err(ExceededLimit::Owners { max }) } else { Ok(()) }
     }
 
     /// Checks an inode except its names and attributes.
-    pub(crate) fn inode(&self, inode: &Inode<'_>) -> std::result::Result<(), Excess> {
+    pub(crate) fn inode(&self, inode: &Inode<'_>) -> std::result::Result<(), ExceededLimit> {
         if let Some((times, range)) = &self.times
             && !times.contains(&inode.mtime.secs)
         {
-            return Err(Excess::Time { secs: inode.mtime.secs, format: self.format, range });
+            return Err(ExceededLimit::Time { secs: inode.mtime.secs, format: self.format, range });
         }
         for (what, id) in [("owner", inode.uid), ("group", inode.gid)] {
             if id == NO_ID {
@@ -171,7 +171,7 @@ impl FormatLimits {
             Kind::Symlink(target) if target.contains(&0) => {
                 Err("a symlink target with a NUL in it, where the kernel would end it".into())
             }
-            Kind::Char(Device { major, minor }) | Kind::Block(Device { major, minor })
+            Kind::Char(DeviceNumber { major, minor }) | Kind::Block(DeviceNumber { major, minor })
                 if *major > DEVICE_MAX.major || *minor > DEVICE_MAX.minor =>
             {
                 let format = self.format;
@@ -184,7 +184,7 @@ impl FormatLimits {
     }
 
     /// Checks a set of attributes.
-    fn xattrs(&self, set: &XattrSet) -> std::result::Result<AttributeNeeds, Excess> {
+    fn xattrs(&self, set: &XattrSet) -> std::result::Result<AttributeNeeds, ExceededLimit> {
         let mut needs = AttributeNeeds::default();
         let mut names = 0;
         let mut values = 0;
@@ -208,7 +208,7 @@ impl FormatLimits {
         Ok(needs)
     }
 
-    fn xattr(&self, name: &[u8], value: &[u8]) -> std::result::Result<(), Excess> {
+    fn xattr(&self, name: &[u8], value: &[u8]) -> std::result::Result<(), ExceededLimit> {
         let shown = name.escape_ascii();
         let acl = self.acls && (name == acl::ACCESS || name == acl::DEFAULT);
         let rest = CLASSES.iter().find_map(|class| name.strip_prefix(*class));
@@ -240,12 +240,12 @@ impl FormatLimits {
 
 /// Makes the error of an attribute of a class that `format` does not support; `acls` is true if it
 /// supports POSIX ACLs.
-pub(crate) fn xattr_class(format: &'static str, acls: bool, name: &[u8]) -> Excess {
+pub(crate) fn xattr_class(format: &'static str, acls: bool, name: &[u8]) -> ExceededLimit {
     let classes = match acls {
         true => "user., trusted. and security. attributes and POSIX ACLs",
         false => "user., trusted. and security. attributes",
     };
-    Excess::XattrClass { format, classes, name: name.to_owned() }
+    ExceededLimit::XattrClass { format, classes, name: name.to_owned() }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::system::OsStrExt;
 use packfs_source::LazySpool;
-use packfs_tree::Rank;
+use packfs_tree::FileRank;
 
 pub use self::oversized::OversizedFiles;
 use self::oversized::{SmallFileStore, remove_oversized};
@@ -22,7 +22,7 @@ use crate::name::display;
 use crate::rules::{RuleMatchCount, Rules};
 use crate::source::open::SourceOpener;
 use crate::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
-use crate::tree::{FsConfig, Meta, ROOT, Time, TimeChange, Transform, Tree, Whiteouts, XattrId};
+use crate::tree::{FsConfig, InodeAttributes, ROOT, Time, TimeChange, Tree, TreeTransform, WhiteoutPolicy, XattrId};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
 
 /// A build with all that it can be told. Every field has a default that changes nothing.
@@ -66,17 +66,17 @@ pub struct BuildRequest {
     /// Time of entries whose source has none.
     pub entry_time: Time,
     /// Attributes of directories that no source describes.
-    pub implied_dirs: Option<Meta>,
+    pub implied_dirs: Option<InodeAttributes>,
     /// False to make a file of its own of each name of a hard-linked file.
     pub hard_links: bool,
     /// What becomes of the marks by which a layer hides entries of those below it.
-    pub whiteouts: Whiteouts,
+    pub whiteouts: WhiteoutPolicy,
     /// Owners, modes and capabilities of a list, instead of those of the sources.
     pub fs_config: Option<FsConfig>,
     /// Tests that choose entries, and what becomes of them. They see what the sources have, and win over `transform`.
     pub rules: Rules,
     /// Changes of the attributes of all entries.
-    pub transform: Transform,
+    pub transform: TreeTransform,
     /// True to move times that SquashFS cannot hold to the nearest that it can.
     pub clip_times: bool,
     /// Priorities by which files are ordered.
@@ -184,10 +184,10 @@ impl BuildRequest {
             entry_time: Time::default(),
             implied_dirs: None,
             hard_links: true,
-            whiteouts: Whiteouts::Keep,
+            whiteouts: WhiteoutPolicy::Keep,
             fs_config: None,
             rules: Rules::default(),
-            transform: Transform::default(),
+            transform: TreeTransform::default(),
             clip_times: false,
             sort: None,
             hot: None,
@@ -270,8 +270,10 @@ impl BuildRequest {
     /// Returns true if anything but attributes of single entries is requested.
     fn needs_all_entries(&self) -> bool {
         let adds_entries = self.listed_files.is_some() || !self.additions.is_empty() || self.append.is_some();
-        let moves_entries =
-            self.new_root.is_some() || self.layers || !self.hard_links || !matches!(self.whiteouts, Whiteouts::Keep);
+        let moves_entries = self.new_root.is_some()
+            || self.layers
+            || !self.hard_links
+            || !matches!(self.whiteouts, WhiteoutPolicy::Keep);
         let selects_entries = !self.rules.is_empty() || self.fs_config.is_some() || self.max_file_size.is_some();
         let orders_entries = self.sort.is_some() || self.hot.is_some();
         let is_of_all = self.refers_to_sources() || !self.target.merges();
@@ -351,7 +353,7 @@ impl BuildRequest {
     }
 
     /// Applies what changes entries of sources; returns the ranks that rules give to files.
-    fn change_entries(&self, tree: &mut Tree, notes: &mut RequestNotes) -> Result<Vec<Rank>> {
+    fn change_entries(&self, tree: &mut Tree, notes: &mut RequestNotes) -> Result<Vec<FileRank>> {
         if let Some(max_len) = self.max_file_size {
             notes.oversized = Some(remove_oversized(tree, max_len)?);
         }
@@ -462,7 +464,7 @@ fn clip_times(tree: &mut Tree) {
         let meta = tree.meta(ino);
         let mtime = meta.mtime.clipped();
         if mtime != meta.mtime {
-            tree.set_meta(ino, Meta { mtime, ..meta });
+            tree.set_meta(ino, InodeAttributes { mtime, ..meta });
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, INodeNo};
 use packfs_image::image::{FileType, Stat};
-use packfs_image::tree::{Device, Time};
+use packfs_image::tree::{DeviceNumber, Time};
 
 /// Block size to report; the kernel does as it thinks best anyway.
 const BLOCK_SIZE: u32 = 4096;
@@ -71,7 +71,7 @@ pub(crate) fn no_attributes() -> FileAttr {
 }
 
 /// Packs a device number as Linux does: 12 bits of major between 8 and 12 bits of minor.
-fn rdev(device: Device) -> u32 {
+fn rdev(device: DeviceNumber) -> u32 {
     (device.minor & 0xff) | (device.major & 0xfff) << 8 | (device.minor & 0xf_ff00) << 12
 }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn device_numbers_and_times_are_packed_as_the_kernel_does() {
-        let device = |major, minor| rdev(Device { major, minor });
+        let device = |major, minor| rdev(DeviceNumber { major, minor });
         assert_eq!((device(1, 3), device(8, 255), device(4095, 0xf_ffff)), (0x103, 0x8ff, u32::MAX));
         assert_eq!(device(0, 256), 0x0010_0000);
         let before = system_time(Time { secs: -2, nanos: 500_000_000 });

@@ -10,13 +10,13 @@ use packfs_blocks::Progress;
 use packfs_image::build::AnyOptions;
 use packfs_image::name::display;
 use packfs_image::sink::compress::{StreamCompression, compressed};
-use packfs_image::tree::Whiteouts;
+use packfs_image::tree::WhiteoutPolicy;
 use packfs_image::{BuildRequest, Codec};
 
 use crate::destination::{
     DestinationOptions, ImageDestination, RECIPE, SOURCE_DIFF_ID, TAR_RECORD, set_tar_record, tar_record_of,
 };
-use crate::digest::Digest;
+use crate::digest::BlobDigest;
 use crate::documents::{Descriptor, EROFS_LAYER, SQUASHFS_LAYER};
 use crate::error::{Error, Result};
 use crate::layer::{ConvertedLayer, LayerWarnings, build_layer, open_image};
@@ -98,7 +98,7 @@ impl ConvertOptions {
         common.threads = 0;
         common.memory = 0;
         common.force = false;
-        Digest::of(format!("packfs {} {target:?}", env!("CARGO_PKG_VERSION")).as_bytes()).to_string()
+        BlobDigest::of(format!("packfs {} {target:?}", env!("CARGO_PKG_VERSION")).as_bytes()).to_string()
     }
 }
 
@@ -163,7 +163,7 @@ struct RunningConversion<'c> {
 
 impl RunningConversion<'_> {
     /// Builds every layer once; returns their descriptors by diffID.
-    fn build_layers(&mut self, source: &ContainerSource) -> Result<BTreeMap<Digest, Descriptor>> {
+    fn build_layers(&mut self, source: &ContainerSource) -> Result<BTreeMap<BlobDigest, Descriptor>> {
         let known = self.layout.known_layers();
         let recipe = self.options.recipe();
         let layers = source.unique_layers();
@@ -230,7 +230,7 @@ impl RunningConversion<'_> {
         self.layout.add_file(&record, TAR_RECORD)
     }
 
-    fn note_layer(&mut self, source_diff_id: Digest, source_bytes: u64, built: &BuiltLayer) {
+    fn note_layer(&mut self, source_diff_id: BlobDigest, source_bytes: u64, built: &BuiltLayer) {
         self.converted.layers.push(ConvertedLayer {
             source_diff_id,
             source_bytes,
@@ -244,7 +244,7 @@ impl RunningConversion<'_> {
     fn convert_platform(
         &mut self,
         found: &SourcePlatform,
-        layers: &BTreeMap<Digest, Descriptor>,
+        layers: &BTreeMap<BlobDigest, Descriptor>,
     ) -> Result<RewrittenPlatform> {
         let mut config = found.config.clone();
         let mut platform = found.platform.clone();
@@ -254,7 +254,7 @@ impl RunningConversion<'_> {
         } else {
             found.layers.iter().map(|layer| with_annotations(&layers[&layer.diff_id], layer)).collect()
         };
-        let diff_ids: Vec<Digest> = layers.iter().map(|layer| layer.digest.clone()).collect();
+        let diff_ids: Vec<BlobDigest> = layers.iter().map(|layer| layer.digest.clone()).collect();
         config.set_diff_ids(&diff_ids);
         if matches!(self.options.target, AnyOptions::Erofs(_)) {
             config.require_erofs();
@@ -282,7 +282,7 @@ impl RunningConversion<'_> {
         let mut request = BuildRequest::new(self.options.target.clone());
         request.sources = (0..layers.len()).map(path_of).collect::<Vec<PathBuf>>();
         request.layers = true;
-        request.whiteouts = Whiteouts::StripOverlay;
+        request.whiteouts = WhiteoutPolicy::StripOverlay;
         let path = self.layout.work_path(&format!("flat-{number}"));
         request.build(&path, self.progress)?;
         for layer in &request.sources {
@@ -292,7 +292,7 @@ impl RunningConversion<'_> {
         let chain: Vec<String> = layers.iter().map(|layer| layer.diff_id.to_string()).collect();
         let source_bytes = layers.iter().map(|layer| layer.bytes.size).sum();
         let built = BuiltLayer { descriptor, warnings: None, is_reused: false };
-        self.note_layer(Digest::of(chain.join(" ").as_bytes()), source_bytes, &built);
+        self.note_layer(BlobDigest::of(chain.join(" ").as_bytes()), source_bytes, &built);
         self.converted.warnings.extend(warnings);
         Ok(built.descriptor)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::digest::Digest;
+use crate::digest::BlobDigest;
 use crate::documents::{Descriptor, INDEXES, Index, Manifest};
 use crate::error::Result;
 use crate::layout::LayoutWriter;
@@ -24,7 +24,7 @@ pub(crate) const OWN_ANNOTATIONS: &str = "packfs.";
 
 /// Returns the record that the annotations of a layer name.
 pub(crate) fn tar_record_of(annotations: &BTreeMap<String, String>) -> Option<Descriptor> {
-    let digest = Digest::parse(annotations.get(TAR_RECORD_DIGEST)?)?;
+    let digest = BlobDigest::parse(annotations.get(TAR_RECORD_DIGEST)?)?;
     let size = annotations.get(TAR_RECORD_SIZE)?.parse().ok()?;
     Some(Descriptor::new(TAR_RECORD, digest, size))
 }
@@ -100,7 +100,7 @@ pub(crate) fn find_known_layers(images: Vec<Descriptor>, read: impl Fn(&Descript
     let mut known = KnownLayers::new();
     let mut waiting = images;
     // Images share documents, and a layout that lies may name one of them again and again.
-    let mut seen = std::collections::BTreeSet::<Digest>::new();
+    let mut seen = std::collections::BTreeSet::<BlobDigest>::new();
     while let Some(descriptor) = waiting.pop() {
         if !seen.insert(descriptor.digest.clone()) {
             continue;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Digest of a blob: `sha256:` or `sha512:` and lower-case hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Digest {
+pub struct BlobDigest {
     algorithm: DigestAlgorithm,
     hex: String,
 }
@@ -36,7 +36,7 @@ impl DigestAlgorithm {
     }
 }
 
-impl Digest {
+impl BlobDigest {
     /// Parses a digest. A digest becomes a part of paths, so nothing but hexadecimal digits is accepted.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, hex) = text.split_once(':')?;
@@ -47,12 +47,12 @@ impl Digest {
         };
         let is_hex = hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let is_whole = hex.len() == 2 * algorithm.implementation().output_len();
-        (is_hex && is_whole).then(|| Digest { algorithm, hex: hex.into() })
+        (is_hex && is_whole).then(|| BlobDigest { algorithm, hex: hex.into() })
     }
 
     /// Returns the SHA-256 digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        let mut hasher = Hasher::new(None);
+        let mut hasher = BlobHasher::new(None);
         hasher.update(bytes);
         hasher.finish()
     }
@@ -89,55 +89,55 @@ impl Digest {
     }
 }
 
-impl fmt::Display for Digest {
+impl fmt::Display for BlobDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.algorithm(), self.hex)
     }
 }
 
-impl TryFrom<String> for Digest {
+impl TryFrom<String> for BlobDigest {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Digest::parse(&text).ok_or_else(|| {
+        BlobDigest::parse(&text).ok_or_else(|| {
             format!("the digest {text:?} is neither sha256: with 64 nor sha512: with 128 hexadecimal digits")
         })
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> String {
+impl From<BlobDigest> for String {
+    fn from(digest: BlobDigest) -> String {
         digest.to_string()
     }
 }
 
 /// Computes a digest of bytes that pass by.
-pub(crate) struct Hasher {
+pub(crate) struct BlobHasher {
     algorithm: DigestAlgorithm,
     context: Context,
 }
 
-impl Hasher {
+impl BlobHasher {
     /// Begins a digest by the algorithm of another one, or by SHA-256.
-    pub(crate) fn new(like: Option<&Digest>) -> Self {
+    pub(crate) fn new(like: Option<&BlobDigest>) -> Self {
         let algorithm = like.map_or(DigestAlgorithm::Sha256, |other| other.algorithm);
-        Hasher { algorithm, context: Context::new(algorithm.implementation()) }
+        BlobHasher { algorithm, context: Context::new(algorithm.implementation()) }
     }
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.context.update(bytes);
     }
 
-    pub(crate) fn finish(self) -> Digest {
+    pub(crate) fn finish(self) -> BlobDigest {
         let hash = self.context.finish();
         let hex = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Digest { algorithm: self.algorithm, hex }
+        BlobDigest { algorithm: self.algorithm, hex }
     }
 }
 
 /// Reads everything, and returns its digest by the algorithm of another one, or by SHA-256.
-pub(crate) fn hash_all(mut from: impl Read, like: Option<&Digest>) -> io::Result<Digest> {
-    let mut hasher = Hasher::new(like);
+pub(crate) fn hash_all(mut from: impl Read, like: Option<&BlobDigest>) -> io::Result<BlobDigest> {
+    let mut hasher = BlobHasher::new(like);
     let mut buf = vec![0; 256 << 10];
     loop {
         match from.read(&mut buf) {
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn only_hexadecimal_digits_are_digests() {
         let hex = "0123456789abcdef".repeat(4);
-        assert_eq!(Digest::parse(&format!("sha256:{hex}")).unwrap().to_string(), format!("sha256:{hex}"));
-        assert!(Digest::parse(&format!("sha512:{hex}{hex}")).is_some());
+        assert_eq!(BlobDigest::parse(&format!("sha256:{hex}")).unwrap().to_string(), format!("sha256:{hex}"));
+        assert!(BlobDigest::parse(&format!("sha512:{hex}{hex}")).is_some());
         let traversal = format!("sha256:../../{}", &hex[6..]);
         for wrong in ["", "sha256", "sha256:", "md5:00", &format!("sha512:{hex}"), &traversal, &hex.to_uppercase()] {
-            assert!(Digest::parse(wrong).is_none(), "{wrong}");
+            assert!(BlobDigest::parse(wrong).is_none(), "{wrong}");
         }
     }
 
@@ -168,7 +168,7 @@ mod tests {
     /// `uuid.uuid5(uuid.NAMESPACE_URL, ...)`.
     #[test]
     fn digests_and_uuids_are_those_of_other_programs() {
-        let digest = Digest::of(b"");
+        let digest = BlobDigest::of(b"");
         assert_eq!(digest.hex(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         let uuid: String = digest.layer_uuid().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(uuid, "0f8a237d48ca5305ba9fd2efb00fcd98");

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::digest::Digest;
+use crate::digest::BlobDigest;
 
 /// Media type of EROFS layers, as containerd has it.
 pub(crate) const EROFS_LAYER: &str = "application/vnd.erofs.layer.v1";
@@ -29,7 +29,7 @@ const EROFS_FEATURE: &str = "erofs";
 pub(crate) struct Descriptor {
     #[serde(rename = "mediaType", default)]
     pub(crate) media_type: String,
-    pub(crate) digest: Digest,
+    pub(crate) digest: BlobDigest,
     pub(crate) size: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: BTreeMap<String, String>,
@@ -40,7 +40,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    pub(crate) fn new(media_type: &str, digest: Digest, size: u64) -> Self {
+    pub(crate) fn new(media_type: &str, digest: BlobDigest, size: u64) -> Self {
         Descriptor {
             media_type: media_type.into(),
             digest,
@@ -171,7 +171,7 @@ impl ImageConfig {
     }
 
     /// Makes the configuration of an image of layers that have none.
-    pub(crate) fn of_layers(platform: &Platform, diff_ids: &[Digest]) -> Self {
+    pub(crate) fn of_layers(platform: &Platform, diff_ids: &[BlobDigest]) -> Self {
         let mut config = ImageConfig(Map::new());
         let mut set = |name: &str, text: &str| config.0.insert(name.into(), text.into());
         set("architecture", &platform.architecture);
@@ -199,13 +199,13 @@ impl ImageConfig {
     }
 
     /// Returns the digests of the uncompressed layers. The error says what is wrong with them.
-    pub(crate) fn diff_ids(&self) -> Result<Vec<Digest>, String> {
+    pub(crate) fn diff_ids(&self) -> Result<Vec<BlobDigest>, String> {
         let listed = self.0.get("rootfs").and_then(|root| root.get("diff_ids")?.as_array());
         let listed = listed.ok_or("it has no rootfs.diff_ids: it is no image for containers")?;
-        listed.iter().map(|text| Digest::try_from(text.as_str().unwrap_or_default().to_owned())).collect()
+        listed.iter().map(|text| BlobDigest::try_from(text.as_str().unwrap_or_default().to_owned())).collect()
     }
 
-    pub(crate) fn set_diff_ids(&mut self, diff_ids: &[Digest]) {
+    pub(crate) fn set_diff_ids(&mut self, diff_ids: &[BlobDigest]) {
         let listed: Vec<Value> = diff_ids.iter().map(|digest| digest.to_string().into()).collect();
         self.0.insert("rootfs".into(), serde_json::json!({ "type": "layers", "diff_ids": listed }));
     }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_configuration_keeps_unknown_fields() {
-        let id = Digest::of(b"");
+        let id = BlobDigest::of(b"");
         let mut config = ImageConfig::parse(br#"{"x":{"y":1},"os":"linux","architecture":"arm"}"#).unwrap();
         assert!(config.diff_ids().unwrap_err().contains("diff_ids"));
         config.set_diff_ids(std::slice::from_ref(&id));

@@ -14,7 +14,7 @@ use packfs_image::sink::tar;
 use packfs_image::source::decompress;
 
 use crate::destination::{DestinationOptions, ImageDestination, OWN_ANNOTATIONS, SOURCE_DIFF_ID, tar_record_of};
-use crate::digest::{Digest, Hasher, hash_all};
+use crate::digest::{BlobDigest, BlobHasher, hash_all};
 use crate::documents::{Descriptor, TAR_LAYER};
 use crate::error::{Error, Result};
 use crate::files::FileBytes;
@@ -106,17 +106,17 @@ pub struct ExportResult {
 #[non_exhaustive]
 pub struct ExportedLayer {
     /// Digest of the image.
-    pub source_digest: Digest,
+    pub source_digest: BlobDigest,
     /// Length of the image in bytes.
     pub source_bytes: u64,
     /// DiffID of the archive that the image was made of, if the layer has it.
-    pub original_diff_id: Option<Digest>,
+    pub original_diff_id: Option<BlobDigest>,
     /// State of the record of that archive.
     pub record: RecordState,
     /// Digest of the archive without compression.
-    pub diff_id: Digest,
+    pub diff_id: BlobDigest,
     /// Digest of the blob.
-    pub digest: Digest,
+    pub digest: BlobDigest,
     /// Length of the blob in bytes.
     pub bytes: u64,
 }
@@ -176,7 +176,7 @@ pub fn export(
 #[derive(Clone)]
 struct ArchivedLayer {
     descriptor: Descriptor,
-    diff_id: Digest,
+    diff_id: BlobDigest,
 }
 
 struct RunningExport<'e> {
@@ -185,7 +185,7 @@ struct RunningExport<'e> {
     media_type: String,
     progress: &'e Arc<Progress>,
     /// Layers by digest and annotations. Equal SquashFS images may be of different archives.
-    archives: BTreeMap<(Digest, BTreeMap<String, String>), ArchivedLayer>,
+    archives: BTreeMap<(BlobDigest, BTreeMap<String, String>), ArchivedLayer>,
     exported: ExportResult,
 }
 
@@ -224,7 +224,7 @@ impl RunningExport<'_> {
     fn write_layer(&mut self, layer: &SourceLayer, number: usize) -> Result<ArchivedLayer> {
         let image_path = self.verified_image(layer, number)?;
         let image = open_image(&image_path)?;
-        let original_diff_id = layer.annotations.get(SOURCE_DIFF_ID).and_then(|text| Digest::parse(text));
+        let original_diff_id = layer.annotations.get(SOURCE_DIFF_ID).and_then(|text| BlobDigest::parse(text));
         // Without a diffID, nobody could tell whether a record leads to the right archive.
         let record = layer.tar_record.as_ref().zip(original_diff_id.as_ref());
         let path = self.layout.work_path(&format!("archive-{number}"));
@@ -287,12 +287,12 @@ impl RunningExport<'_> {
     fn write_archive(
         &self,
         path: &Path,
-        like: &Digest,
+        like: &BlobDigest,
         write: impl FnOnce(&mut dyn Write) -> Result<()>,
-    ) -> Result<Digest> {
+    ) -> Result<BlobDigest> {
         let mut file = File::create(path).map_err(Error::io("cannot create", path))?;
         let hashed = |out: &mut dyn Write| {
-            let mut out = HashedWriter { out, hasher: Hasher::new(Some(like)) };
+            let mut out = HashedWriter { out, hasher: BlobHasher::new(Some(like)) };
             write(&mut out)?;
             Ok(out.hasher.finish())
         };
@@ -346,7 +346,7 @@ fn record_name(layer: &SourceLayer) -> String {
 /// Bytes that are hashed as they are written.
 struct HashedWriter<'o> {
     out: &'o mut dyn Write,
-    hasher: Hasher,
+    hasher: BlobHasher,
 }
 
 impl Write for HashedWriter<'_> {

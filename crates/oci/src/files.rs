@@ -7,10 +7,10 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_image::name::display;
 use packfs_image::source::{Contents, LazySpool, Source, Store, archive};
-use packfs_image::tree::{Data, Inode, Kind};
+use packfs_image::tree::{FileData, Inode, Kind};
 use packfs_image::{FileAt, Tree};
 
-use crate::digest::{Digest, Hasher};
+use crate::digest::{BlobDigest, BlobHasher};
 use crate::documents::Descriptor;
 use crate::error::{Error, Result};
 
@@ -40,7 +40,7 @@ enum BytePlace {
     #[cfg(feature = "remote")]
     Registry {
         repository: Arc<packfs_remote::Repository>,
-        digest: Digest,
+        digest: BlobDigest,
     },
 }
 
@@ -98,7 +98,7 @@ impl FileBytes {
     }
 
     /// Reads a document, which has to have a digest if one is given.
-    pub(crate) fn read_document(&self, name: &str, digest: Option<&Digest>) -> Result<Vec<u8>> {
+    pub(crate) fn read_document(&self, name: &str, digest: Option<&BlobDigest>) -> Result<Vec<u8>> {
         if self.size > DOCUMENT_MAX {
             return Err(Error::damaged(name, format!("it has {} bytes, too many for a document", self.size)));
         }
@@ -106,7 +106,7 @@ impl FileBytes {
         let read = self.open()?.take(DOCUMENT_MAX).read_to_end(&mut bytes);
         read.map_err(Error::io("cannot read", name))?;
         if let Some(digest) = digest {
-            let mut hasher = Hasher::new(Some(digest));
+            let mut hasher = BlobHasher::new(Some(digest));
             hasher.update(&bytes);
             if hasher.finish() != *digest {
                 return Err(Error::damaged(name, "its bytes do not have this digest"));
@@ -194,7 +194,7 @@ impl FileSet {
         };
         let mut tree = scan(&mut DiscardingStore)?;
         let Some(mark) = marks.iter().find_map(|mark| tree.lookup(mark.as_bytes())) else { return Ok(None) };
-        let is_compressed = matches!(tree.inode(mark).kind, Kind::File { data: Data::Stored(_), .. });
+        let is_compressed = matches!(tree.inode(mark).kind, Kind::File { data: FileData::Stored(_), .. });
         if is_compressed {
             let mut copies = LazySpool::new(temporary_dir);
             tree = scan(&mut copies)?;
@@ -229,7 +229,7 @@ impl FileSet {
     }
 
     /// Name of a blob for messages.
-    pub(crate) fn name_of_blob(&self, digest: &Digest) -> String {
+    pub(crate) fn name_of_blob(&self, digest: &BlobDigest) -> String {
         match self {
             #[cfg(feature = "remote")]
             FileSet::Registry { name, .. } => format!("{}: {digest}", display(name)),
@@ -280,7 +280,7 @@ fn find_archived(tree: &Tree, path: &[u8]) -> Option<FileBytes> {
     for _ in 0..=LINKS_MAX {
         let Inode { kind, .. } = tree.inode(tree.lookup(&path)?);
         match kind {
-            Kind::File { size, data: Data::Source { from, key } } => {
+            Kind::File { size, data: FileData::Source { from, key } } => {
                 return Some(FileBytes { size, place: BytePlace::Archived { from: Arc::clone(from), key } });
             }
             Kind::File { size: 0, .. } => return Some(FileBytes { size: 0, place: BytePlace::Empty }),

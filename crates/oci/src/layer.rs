@@ -8,10 +8,10 @@ use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Plan};
 use packfs_image::name::display;
 use packfs_image::source::{Source, Store, archive, decompress};
-use packfs_image::tree::Whiteouts;
+use packfs_image::tree::WhiteoutPolicy;
 use packfs_image::{AnyImage, Error as ImageError, FileAt, OnError, OpenOptions, Tree, Warnings};
 
-use crate::digest::{Digest, Hasher, hash_all};
+use crate::digest::{BlobDigest, BlobHasher, hash_all};
 use crate::error::{Error, Result};
 use crate::files::FileBytes;
 use crate::source::SourceLayer;
@@ -21,11 +21,11 @@ use crate::source::SourceLayer;
 #[non_exhaustive]
 pub struct ConvertedLayer {
     /// Digest of the uncompressed archive.
-    pub source_diff_id: Digest,
+    pub source_diff_id: BlobDigest,
     /// Length in bytes of the archive as stored.
     pub source_bytes: u64,
     /// Digest of the image, which is also its diffID.
-    pub digest: Digest,
+    pub digest: BlobDigest,
     /// Length of the image in bytes.
     pub bytes: u64,
     /// True if the image was there already.
@@ -46,7 +46,7 @@ pub(crate) fn build_layer(
     let summary = options.build(target, progress, |store| {
         let mut tree = Tree::default();
         scan_verified(layer, &mut tree, store)?;
-        Whiteouts::Overlay.apply(&mut tree)?;
+        WhiteoutPolicy::Overlay.apply(&mut tree)?;
         Ok(Plan { tree, order: Vec::new() })
     })?;
     Ok(summary.warnings)
@@ -93,7 +93,7 @@ fn scan_archive(
     stored: SharedReader,
     tree: &mut Tree,
     store: &mut dyn Store,
-) -> packfs_image::Result<Digest> {
+) -> packfs_image::Result<BlobDigest> {
     let contents = decompress::reader(Box::new(stored), &layer.name)?;
     let contents = SharedReader::new(HashedReader::new(contents, Some(&layer.diff_id)));
     archive::from_stream(Box::new(contents.clone()), &layer.name, archive::Options::default())?.scan(tree, store)?;
@@ -104,17 +104,17 @@ fn scan_archive(
 /// Bytes that are hashed as they are read.
 pub(crate) struct HashedReader {
     from: Box<dyn Read + Send>,
-    hasher: Hasher,
+    hasher: BlobHasher,
 }
 
 impl HashedReader {
     /// Reads `from`; computes a digest by the algorithm of another one, or by SHA-256.
-    pub(crate) fn new(from: Box<dyn Read + Send>, like: Option<&Digest>) -> Self {
-        HashedReader { from, hasher: Hasher::new(like) }
+    pub(crate) fn new(from: Box<dyn Read + Send>, like: Option<&BlobDigest>) -> Self {
+        HashedReader { from, hasher: BlobHasher::new(like) }
     }
 
     /// Returns the digest of all that was read.
-    pub(crate) fn into_digest(self) -> Digest {
+    pub(crate) fn into_digest(self) -> BlobDigest {
         self.hasher.finish()
     }
 }
@@ -142,7 +142,7 @@ impl SharedReader {
     }
 
     /// Returns the digest of all that was read; `None` if it was taken already.
-    fn into_digest(self) -> Option<Digest> {
+    fn into_digest(self) -> Option<BlobDigest> {
         let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         reader.map(HashedReader::into_digest)
     }
@@ -163,7 +163,7 @@ pub(crate) fn open_image(path: &Path) -> Result<AnyImage> {
 }
 
 /// Returns digest and length of a file that was built.
-pub(crate) fn hash_file(path: &Path) -> Result<(Digest, u64)> {
+pub(crate) fn hash_file(path: &Path) -> Result<(BlobDigest, u64)> {
     let missing = || Error::damaged(display(path), "it was built, and is gone");
     let bytes = FileBytes::of_file(path)?.ok_or_else(missing)?;
     let digest = hash_all(bytes.open()?, None).map_err(Error::io("cannot read", path))?;

@@ -8,7 +8,7 @@ use packfs_image::name::display;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::destination::{ImageDestination, KnownLayers, find_known_layers};
-use crate::digest::{Digest, hash_all};
+use crate::digest::{BlobDigest, hash_all};
 use crate::documents::{Descriptor, Index, REF_NAME};
 use crate::error::{Error, Result};
 use crate::files::FileSet;
@@ -27,7 +27,7 @@ const STAGING: &str = ".packfs-oci-";
 
 /// State of the place of a layout before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Existing {
+enum ExistingTarget {
     /// Nothing.
     Nothing,
     /// A directory without files, which stays: it may be a mount point.
@@ -35,21 +35,21 @@ enum Existing {
     Layout,
 }
 
-impl Existing {
+impl ExistingTarget {
     fn find(target: &Path) -> Result<Self> {
         let entries = match std::fs::read_dir(target) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !target.is_symlink() => {
-                return Ok(Existing::Nothing);
+                return Ok(ExistingTarget::Nothing);
             }
             Err(error) => return Err(Error::io("cannot open the directory", target)(error)),
         };
         // A program that was killed may have left such directories.
         if entries.flatten().all(|entry| is_staging(&entry.file_name(), STAGING)) {
-            return Ok(Existing::EmptyDir);
+            return Ok(ExistingTarget::EmptyDir);
         }
         if target.join(MARK).is_file() && target.join("index.json").is_file() {
-            return Ok(Existing::Layout);
+            return Ok(ExistingTarget::Layout);
         }
         let why = "it has files and is no OCI layout: name a directory that does not exist, or a layout to add to";
         Err(Error::unsupported(display(target), why))
@@ -59,7 +59,7 @@ impl Existing {
 /// A layout being written or added to.
 pub(crate) struct LayoutWriter {
     target: PathBuf,
-    existing: Existing,
+    existing: ExistingTarget,
     force: bool,
     staging: StagingDir,
 }
@@ -67,15 +67,15 @@ pub(crate) struct LayoutWriter {
 impl LayoutWriter {
     /// Begins a layout at `target`, which does not exist or is empty, or adds to one.
     pub(crate) fn create(target: &Path, force: bool) -> Result<Self> {
-        let existing = Existing::find(target)?;
+        let existing = ExistingTarget::find(target)?;
         let parent = target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let staging = StagingDir::create(if existing == Existing::Nothing { parent } else { target }, STAGING)?;
+        let staging = StagingDir::create(if existing == ExistingTarget::Nothing { parent } else { target }, STAGING)?;
         let blobs = staging.path().join(LAYOUT).join(BLOBS);
         std::fs::create_dir_all(&blobs).map_err(Error::io("cannot create", &blobs))?;
         Ok(LayoutWriter { target: target.to_owned(), existing, force, staging })
     }
 
-    fn staged(&self, digest: &Digest) -> PathBuf {
+    fn staged(&self, digest: &BlobDigest) -> PathBuf {
         self.staging.path().join(LAYOUT).join(digest.blob_path())
     }
 
@@ -120,10 +120,10 @@ impl LayoutWriter {
         // Of two programs that add to a layout at the same time, none loses the images of the other.
         let lock = File::open(&self.target).map_err(Error::io("cannot open", &self.target))?;
         let _ = flock(&lock, FlockOperation::LockExclusive);
-        let existing = Existing::find(&self.target)?;
+        let existing = ExistingTarget::find(&self.target)?;
         let mut index = match existing {
-            Existing::Layout => self.read_index()?,
-            Existing::EmptyDir | Existing::Nothing => Index::new(Vec::new()),
+            ExistingTarget::Layout => self.read_index()?,
+            ExistingTarget::EmptyDir | ExistingTarget::Nothing => Index::new(Vec::new()),
         };
         self.refuse_listed(&index, images.iter().filter_map(name_of))?;
         self.move_blobs()?;
@@ -133,7 +133,7 @@ impl LayoutWriter {
             !is_replaced && !is_same
         });
         index.manifests.extend(images);
-        if existing != Existing::Layout {
+        if existing != ExistingTarget::Layout {
             write_file(&self.target.join(MARK), VERSION.as_bytes())?;
         }
         write_file(&self.target.join("index.json"), &to_json(&index))?;
@@ -157,8 +157,8 @@ impl LayoutWriter {
 impl ImageDestination for LayoutWriter {
     fn check_names(&self, names: &[Option<&str>]) -> Result<()> {
         match self.existing {
-            Existing::Layout => self.refuse_listed(&self.read_index()?, names.iter().copied().flatten()),
-            Existing::Nothing | Existing::EmptyDir => Ok(()),
+            ExistingTarget::Layout => self.refuse_listed(&self.read_index()?, names.iter().copied().flatten()),
+            ExistingTarget::Nothing | ExistingTarget::EmptyDir => Ok(()),
         }
     }
 
@@ -167,7 +167,7 @@ impl ImageDestination for LayoutWriter {
     }
 
     fn known_layers(&self) -> KnownLayers {
-        if self.existing != Existing::Layout {
+        if self.existing != ExistingTarget::Layout {
             return KnownLayers::new();
         }
         let images = self.read_index().map(|index| index.manifests).unwrap_or_default();
@@ -192,15 +192,15 @@ impl ImageDestination for LayoutWriter {
     }
 
     fn add_document(&self, bytes: &[u8], media_type: &str) -> Result<Descriptor> {
-        let digest = Digest::of(bytes);
+        let digest = BlobDigest::of(bytes);
         write_file(&self.staged(&digest), bytes)?;
         Ok(Descriptor::new(media_type, digest, bytes.len() as u64))
     }
 
     fn commit(self: Box<Self>, images: Vec<Descriptor>) -> Result<()> {
         match self.existing {
-            Existing::Nothing => self.commit_new(images),
-            Existing::EmptyDir | Existing::Layout => self.commit_into_existing(images),
+            ExistingTarget::Nothing => self.commit_new(images),
+            ExistingTarget::EmptyDir | ExistingTarget::Layout => self.commit_into_existing(images),
         }
     }
 }

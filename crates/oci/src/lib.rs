@@ -41,7 +41,7 @@ mod whiteouts;
 
 pub use cache::{CachedLayers, fill_cache};
 pub use convert::{ConversionResult, ConvertOptions, convert};
-pub use digest::Digest;
+pub use digest::BlobDigest;
 pub use documents::Platform;
 pub use error::{Error, Result};
 pub use export::{ExportOptions, ExportResult, ExportedLayer, RecordState, export, layer_media_type};

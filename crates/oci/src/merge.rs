@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_image::erofs::{ErofsOptions, Feature, Features, Kernel, Superblock};
 use packfs_image::name::display;
-use packfs_image::tree::Whiteouts;
+use packfs_image::tree::WhiteoutPolicy;
 use packfs_image::{AnyImage, BuildRequest, Choice, Codec, Warnings};
 
 use crate::documents::Platform;
@@ -77,7 +77,7 @@ pub fn merge_layers(
     let mut request = BuildRequest::new(merged);
     request.sources = layers.iter().map(|layer| file_argument(layer)).collect();
     request.layers = true;
-    request.whiteouts = Whiteouts::StripOverlay;
+    request.whiteouts = WhiteoutPolicy::StripOverlay;
     let summary = request.build(target, progress)?;
     let details = summary.erofs().ok_or_else(|| packfs_image::Error::Misuse("the merged image is EROFS".into()))?;
     Ok(MergedLayers {

@@ -16,7 +16,7 @@ pub(crate) fn for_each_layer<T: Send>(
     options: &AnyOptions,
     work: impl Fn(usize, &AnyOptions) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let shares = Shares::new(options, sizes);
+    let shares = LayerShares::new(options, sizes);
     // The largest first: begun last, it would keep a few threads busy while the others have nothing left to do.
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|number| std::cmp::Reverse(sizes[*number]));
@@ -46,7 +46,7 @@ pub(crate) fn for_each_layer<T: Send>(
 }
 
 /// Threads and memory, to be divided among layers.
-struct Shares {
+struct LayerShares {
     threads: usize,
     memory: u64,
     /// Number of layers built at the same time.
@@ -55,10 +55,10 @@ struct Shares {
     total: u64,
 }
 
-impl Shares {
+impl LayerShares {
     fn new(options: &AnyOptions, sizes: &[u64]) -> Self {
         let threads = options.common().threads;
-        Shares {
+        LayerShares {
             threads,
             memory: options.common().memory,
             at_once: threads.min(sizes.len()).max(1),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packfs_remote::{Manifest, RemoteOptions, Repository};
 
 use crate::destination::{ImageDestination, KnownLayers, find_known_layers};
-use crate::digest::Digest;
+use crate::digest::BlobDigest;
 use crate::documents::{Descriptor, INDEXES, MANIFEST};
 use crate::error::{Error, Result};
 use crate::files::FileSet;
@@ -74,7 +74,7 @@ impl RegistryWriter {
     /// Sends a blob unless the registry has it.
     fn send(
         &self,
-        digest: &Digest,
+        digest: &BlobDigest,
         len: u64,
         open: &dyn Fn() -> std::io::Result<Box<dyn std::io::Read>>,
     ) -> Result<()> {
@@ -101,7 +101,7 @@ impl ImageDestination for RegistryWriter {
 
     fn known_layers(&self) -> KnownLayers {
         let Some(existing) = &self.existing else { return KnownLayers::new() };
-        let digest = Digest::of(&existing.bytes);
+        let digest = BlobDigest::of(&existing.bytes);
         let image = Descriptor::new(&media_type(existing), digest.clone(), existing.bytes.len() as u64);
         find_known_layers(vec![image], |descriptor| {
             if descriptor.digest == digest {
@@ -129,7 +129,7 @@ impl ImageDestination for RegistryWriter {
     }
 
     fn add_document(&self, bytes: &[u8], media_type: &str) -> Result<Descriptor> {
-        let digest = Digest::of(bytes);
+        let digest = BlobDigest::of(bytes);
         let len = bytes.len() as u64;
         if media_type == MANIFEST || INDEXES.contains(&media_type) {
             self.repository.push_manifest(&digest.to_string(), media_type, bytes)?;

@@ -1,7 +1,7 @@
 //! Documents of images whose layers have become others: configurations, manifests, indexes.
 
 use crate::destination::ImageDestination;
-use crate::digest::Digest;
+use crate::digest::BlobDigest;
 use crate::documents::{CONFIG, Descriptor, INDEX, ImageConfig, Index, MANIFEST, Manifest, Platform, REF_NAME};
 use crate::error::Result;
 use crate::layout::to_json;
@@ -16,7 +16,7 @@ pub struct ConvertedImage {
     /// Platform of the manifest.
     pub platform: Platform,
     /// Digest of the manifest.
-    pub digest: Digest,
+    pub digest: BlobDigest,
     /// Number of its layers.
     pub layers: usize,
 }

@@ -12,7 +12,7 @@ use packfs_image::source::decompress;
 use serde::Deserialize;
 
 use crate::destination::tar_record_of;
-use crate::digest::{Digest, hash_all};
+use crate::digest::{BlobDigest, hash_all};
 use crate::documents::{
     Descriptor, EROFS_LAYER, INDEXES, ImageConfig, Index, Manifest, Platform, REF_NAME, SQUASHFS_LAYER, TAR_LAYER,
 };
@@ -129,9 +129,9 @@ pub(crate) struct SourceLayer {
     pub(crate) name: PathBuf,
     pub(crate) bytes: FileBytes,
     /// Digest of the bytes as stored, if the source has one.
-    pub(crate) digest: Option<Digest>,
+    pub(crate) digest: Option<BlobDigest>,
     /// Digest of the archive without compression.
-    pub(crate) diff_id: Digest,
+    pub(crate) diff_id: BlobDigest,
     pub(crate) annotations: BTreeMap<String, String>,
     /// The record of the archive that an image was made of. It is looked for only if images are wanted.
     pub(crate) tar_record: Option<FileBytes>,
@@ -139,7 +139,7 @@ pub(crate) struct SourceLayer {
 
 impl SourceLayer {
     /// Makes a layer without documents of its own.
-    fn new(name: PathBuf, bytes: FileBytes, diff_id: Digest) -> Self {
+    fn new(name: PathBuf, bytes: FileBytes, diff_id: BlobDigest) -> Self {
         SourceLayer { name, bytes, digest: None, diff_id, annotations: BTreeMap::new(), tar_record: None }
     }
 
@@ -154,7 +154,7 @@ impl SourceLayer {
     }
 
     /// Fails if the blob has a digest, and it is another one than that of the bytes that were read.
-    pub(crate) fn check_digest(&self, found: &Digest) -> Result<()> {
+    pub(crate) fn check_digest(&self, found: &BlobDigest) -> Result<()> {
         match &self.digest {
             Some(expected) if expected != found => {
                 let why = format!("its bytes do not have the digest {expected}, but {found}");
@@ -292,7 +292,7 @@ fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSour
         [platform] => platform.clone(),
         _ => return Err(Error::unsupported("tar layers", "they are for one platform: name only one")),
     };
-    let diff_ids: Vec<Digest> = layers.iter().map(|layer| layer.diff_id.clone()).collect();
+    let diff_ids: Vec<BlobDigest> = layers.iter().map(|layer| layer.diff_id.clone()).collect();
     let config = ImageConfig::of_layers(&platform, &diff_ids);
     let mut image = SourceImage::new(None);
     image.platforms.push(Arc::new(SourcePlatform { platform, config, annotations: BTreeMap::new(), layers }));
@@ -366,7 +366,7 @@ impl<'o> OpenSource<'o> {
     fn read_registry(&self) -> Result<ContainerSource> {
         let FileSet::Registry { repository, .. } = &self.files else { unreachable!("the source is a registry") };
         let found = crate::registry::read_manifest(repository)?;
-        let descriptor = Descriptor::new(&found.media_type, Digest::of(&found.bytes), found.bytes.len() as u64);
+        let descriptor = Descriptor::new(&found.media_type, BlobDigest::of(&found.bytes), found.bytes.len() as u64);
         let mut image = SourceImage::new(repository.tag());
         image.is_index = INDEXES.contains(&found.media_type.as_str());
         self.take_manifests(&descriptor, &found.bytes, 0, &mut image)?;

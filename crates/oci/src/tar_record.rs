@@ -24,7 +24,7 @@ use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
 use packfs_image::sink::lookup;
 use packfs_image::source::{archive, decompress};
-use packfs_image::tree::{Data, Kind};
+use packfs_image::tree::{FileData, Kind};
 use packfs_image::{Error as ImageError, Image, Tree};
 use packfs_tree::StayingData;
 use packfs_tree::tree::path_of;
@@ -62,7 +62,7 @@ pub(crate) fn write_record(
     let files = ArchivedFiles::list(layer)?;
     let contents = decompress::reader(layer.bytes.open()?, &layer.name)?;
     let archive = HashedReader::new(contents, Some(&layer.diff_id));
-    let mut recorder = Recorder {
+    let mut recorder = TarRecorder {
         layer,
         archive,
         image,
@@ -82,7 +82,7 @@ pub(crate) fn write_record(
         at = run.at + run.len;
     }
     recorder.add_literally(u64::MAX)?;
-    let Recorder { archive, record, .. } = recorder;
+    let TarRecorder { archive, record, .. } = recorder;
     let found = archive.into_digest();
     if found != layer.diff_id {
         return Err(Error::damaged(display(&layer.name), "it changed while it was read"));
@@ -119,7 +119,7 @@ impl ArchivedFiles {
         source.scan(&mut tree, &mut DiscardingStore)?;
         let mut files = ArchivedFiles { paths: Vec::new(), runs: Vec::new() };
         tree.walk(|ino, path| {
-            let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind else { return Ok(()) };
+            let Kind::File { size, data: FileData::Source { from, key } } = tree.inode(ino).kind else { return Ok(()) };
             let Some(StayingData::Runs(runs)) = from.staying_data(key)? else { return Ok(()) };
             files.runs.extend(runs.iter().map(|run| ArchivedRun {
                 at: run.at,
@@ -137,7 +137,7 @@ impl ArchivedFiles {
 }
 
 /// An archive whose record is being written.
-struct Recorder<'r> {
+struct TarRecorder<'r> {
     layer: &'r SourceLayer,
     archive: HashedReader,
     image: &'r dyn Image,
@@ -146,7 +146,7 @@ struct Recorder<'r> {
     stored: Vec<u8>,
 }
 
-impl Recorder<'_> {
+impl TarRecorder<'_> {
     /// Records the next bytes as they are, up to the end of the archive.
     fn add_literally(&mut self, len: u64) -> Result<()> {
         let mut left = len;

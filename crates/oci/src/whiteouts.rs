@@ -2,7 +2,7 @@
 
 use packfs_image::Result;
 use packfs_image::image::{Entry, FileType, Image, ImageWrapper, Nid, Stat};
-use packfs_image::tree::{Device, Time, XattrSet};
+use packfs_image::tree::{DeviceNumber, Time, XattrSet};
 use packfs_tree::tree::{OPAQUE_MARK, OPAQUE_XATTR, ORIGIN_XATTR, WHITEOUT_PREFIX};
 
 /// Stands for every mark of a directory: no image has an inode there.
@@ -23,7 +23,7 @@ impl OciWhiteouts<'_> {
 
 /// Returns true for the device by which overlayfs knows that a name is deleted.
 fn is_whiteout(stat: &Stat) -> bool {
-    matches!(stat.kind, FileType::Char(Device::WHITEOUT))
+    matches!(stat.kind, FileType::Char(DeviceNumber::WHITEOUT))
 }
 
 /// Returns true for an attribute that a conversion adds for overlayfs.

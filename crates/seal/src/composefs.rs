@@ -14,7 +14,7 @@ use packfs_image::Tree;
 use packfs_image::erofs::composefs::{FileContent, INLINE_MAX, ObjectDigest};
 use packfs_image::name::display;
 use packfs_image::source::Contents;
-use packfs_image::tree::{Data, Ino, Kind};
+use packfs_image::tree::{FileData, Ino, Kind};
 use packfs_image::{Error, Result};
 
 use crate::fsverity::{FsVerityHasher, FsVerityOptions};
@@ -57,7 +57,7 @@ pub fn store_contents(
     let mut files = Vec::new();
     tree.walk(|ino, _| {
         if let Kind::File { size: size @ 1.., data } = tree.inode(ino).kind {
-            let Data::Source { from, key } = data else {
+            let FileData::Source { from, key } = data else {
                 return Err(Error::Misuse(format!("{} was read before", display(&tree.path_of(ino)))));
             };
             files.push(ListedFile { ino, size, from: Arc::clone(from), key });

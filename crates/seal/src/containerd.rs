@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::verity::{Seal, VerityOptions};
+use crate::verity::{VerityOptions, VeritySeal};
 
 /// Contents of the file [`metadata`](crate::ContainerdFiles::metadata).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct LayerMetadata {
 
 impl LayerMetadata {
     /// Describes a tree that was appended to its layer.
-    pub fn of(seal: &Seal) -> Self {
+    pub fn of(seal: &VeritySeal) -> Self {
         let root_hash = seal.root_hash.to_string();
         LayerMetadata { root_hash, hash_offset: seal.hash_offset, hash_device: String::new() }
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 pub(super) use crate::scan::{LinkPolicy, SingleFile};
 pub use crate::scan::{Options, Receive, Scanned, Streamed};
-use crate::tree::{Data, Ino, Meta};
-use crate::{Contents, Error, Part, Result, Seen, Source, Store, Tree};
+use crate::tree::{FileData, Ino, InodeAttributes};
+use crate::{Contents, Error, FileFingerprint, Part, Result, Source, Store, Tree};
 
 fn unsupported<T>(path: &Path) -> Result<T> {
     let why = "files and directories are packed on Linux only: pack an archive or entries instead";
@@ -66,7 +66,7 @@ impl SingleFiles {
         unsupported(path)
     }
 
-    pub(crate) fn find_regular(&mut self, _tree: &mut Tree, path: &Path) -> Result<(Meta, u64, Data)> {
+    pub(crate) fn find_regular(&mut self, _tree: &mut Tree, path: &Path) -> Result<(InodeAttributes, u64, FileData)> {
         unsupported(path)
     }
 
@@ -95,7 +95,7 @@ pub fn scan_part(
 }
 
 /// Fails: a directory was listed by another system.
-pub fn reopen(root: &Path, _listed: &[(Vec<u8>, Seen)]) -> Result<Arc<dyn Contents>> {
+pub fn reopen(root: &Path, _listed: &[(Vec<u8>, FileFingerprint)]) -> Result<Arc<dyn Contents>> {
     unsupported(root)
 }
 

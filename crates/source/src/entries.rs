@@ -9,7 +9,7 @@ use packfs_blocks::ReadAt;
 use packfs_blocks::system::OsStrExt;
 
 use super::{Contents, FileReader, Source, Store};
-use crate::tree::{Conflict, Data, Device, Kind, Meta, ROOT, Time, XattrSet, path_of};
+use crate::tree::{ConflictPolicy, DeviceNumber, FileData, InodeAttributes, Kind, ROOT, Time, XattrSet, path_of};
 use crate::{Error, Result, Tree};
 
 /// An entry defined by a program. By default it is owned by root, dated 1970, with the usual mode of its type.
@@ -87,12 +87,12 @@ impl<'a> Entry<'a> {
     }
 
     /// Makes a character device, 0600.
-    pub fn char_device(path: impl AsRef<Path>, device: Device) -> Self {
+    pub fn char_device(path: impl AsRef<Path>, device: DeviceNumber) -> Self {
         Entry::new(path, EntryNode::Other(Kind::Char(device)), 0o600)
     }
 
     /// Makes a block device, 0600.
-    pub fn block_device(path: impl AsRef<Path>, device: Device) -> Self {
+    pub fn block_device(path: impl AsRef<Path>, device: DeviceNumber) -> Self {
         Entry::new(path, EntryNode::Other(Kind::Block(device)), 0o600)
     }
 
@@ -131,7 +131,7 @@ impl<'a> Entry<'a> {
     /// Adds the entry to the tree, replacing an existing one.
     fn add_to(self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let Entry { path, node, mode, owner: (uid, gid), mtime, xattrs } = self;
-        let meta = Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
+        let meta = InodeAttributes { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
         let kind = match node {
             EntryNode::Dir => Kind::Dir,
             EntryNode::Bytes(bytes) => store_file(store, &path, bytes.len() as u64, &mut &bytes[..])?,
@@ -139,18 +139,18 @@ impl<'a> Entry<'a> {
             EntryNode::Stored(from) => {
                 let size = from.len();
                 let from: Arc<dyn Contents> = Arc::new(StoredFile { from, path: path_of(&path) });
-                Kind::File { size, data: if size == 0 { Data::Empty } else { Data::Source { from, key: 0 } } }
+                Kind::File { size, data: if size == 0 { FileData::Empty } else { FileData::Source { from, key: 0 } } }
             }
             EntryNode::HardLink(first) => {
                 let target = tree.lookup(&first).ok_or_else(|| Error::NotFound { path: path_of(&first) })?;
-                let place = tree.parent_of(&path, Meta::IMPLICIT_DIR)?;
+                let place = tree.parent_of(&path, InodeAttributes::IMPLICIT_DIR)?;
                 let (dir, name) = place.ok_or_else(|| Error::BadName { name: path.clone() })?;
-                return tree.link(dir, name, target, Conflict::Replace);
+                return tree.link(dir, name, target, ConflictPolicy::Replace);
             }
             EntryNode::Other(kind) => kind,
         };
-        match tree.parent_of(&path, Meta::IMPLICIT_DIR)? {
-            Some((dir, name)) => tree.add(dir, name, meta, kind, Conflict::Replace).map(|_| ()),
+        match tree.parent_of(&path, InodeAttributes::IMPLICIT_DIR)? {
+            Some((dir, name)) => tree.add(dir, name, meta, kind, ConflictPolicy::Replace).map(|_| ()),
             None if matches!(kind, Kind::Dir) => {
                 tree.set_meta(ROOT, meta);
                 Ok(())
@@ -163,14 +163,14 @@ impl<'a> Entry<'a> {
 /// Passes the data of a file to the store.
 fn store_file(store: &mut dyn Store, path: &[u8], size: u64, from: &mut dyn Read) -> Result<Kind> {
     if size == 0 {
-        return Ok(Kind::File { size, data: Data::Empty });
+        return Ok(Kind::File { size, data: FileData::Empty });
     }
     let mut from = ErrorKeeper { from, failed: None };
     let number = store.put(&mut from, size, &[(0, size)]);
     // The store's error about a failed read does not name the file.
     match from.failed {
         Some(error) => Err(Error::io("cannot read", path_of(path))(error)),
-        None => Ok(Kind::File { size, data: Data::Stored(number?) }),
+        None => Ok(Kind::File { size, data: FileData::Stored(number?) }),
     }
 }
 

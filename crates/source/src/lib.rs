@@ -12,8 +12,8 @@ use std::path::Path;
 
 use packfs_blocks::{ReadAt, name};
 use packfs_tree::{
-    Contents, Device, Error, Exclude, FileReader, OnError, Part, Rank, Result, Run, Seen, StayingData, Tree, Warning,
-    WarningKind, tree, xattr_value,
+    Contents, DataRun, Error, ExcludeRules, FileFingerprint, FileRank, FileReader, OnError, Part, Result, SourceDevice,
+    StayingData, Tree, Warning, WarningKind, tree, xattr_value,
 };
 
 pub mod archive;

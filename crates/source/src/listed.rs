@@ -8,7 +8,7 @@ use packfs_blocks::system::os_str;
 
 use super::dir::{LinkPolicy, Options, SingleFile, SingleFiles};
 use super::{Source, Store};
-use crate::tree::{Conflict, Ino, Kind, Meta, ROOT, components, path_of};
+use crate::tree::{ConflictPolicy, Ino, InodeAttributes, Kind, ROOT, components, path_of};
 use crate::{Error, Result, Tree, Warning, WarningKind};
 
 /// A list of paths, relative to the working directory or absolute. Each file gets in the image the path that it has in
@@ -96,7 +96,7 @@ enum CommonDirectory {
         path: Vec<u8>,
         /// Device and inode number.
         id: (u64, u64),
-        meta: Meta,
+        meta: InodeAttributes,
     },
     Different,
 }
@@ -190,10 +190,10 @@ impl ListScan<'_> {
             return Ok(None);
         }
         if let Some(first) = self.links.get(&id).copied() {
-            self.tree.link(dir, name, first, Conflict::Replace)?;
+            self.tree.link(dir, name, first, ConflictPolicy::Replace)?;
             return Ok(Some(first));
         }
-        let ino = self.tree.add(dir, name, meta, kind, Conflict::Replace)?;
+        let ino = self.tree.add(dir, name, meta, kind, ConflictPolicy::Replace)?;
         if linked {
             self.links.insert(id, ino);
         }
@@ -205,7 +205,7 @@ impl ListScan<'_> {
 mod tests {
     use super::*;
     use crate::testing::Sink;
-    use crate::{Exclude, OnError};
+    use crate::{ExcludeRules, OnError};
 
     fn scan(list: &str, options: Options) -> (Result<()>, Vec<String>, Vec<String>) {
         let mut tree = Tree::default();
@@ -244,7 +244,7 @@ mod tests {
         scanned.unwrap();
         let expected = [" 1", "a 1", "a/b 1", "a/b/f 2", "a/c 1", "l 1"];
         assert_eq!(inside(paths), expected, "a/h is another name of a/b/f");
-        let options = Options { exclude: Exclude::new(["b/"]).unwrap(), ..Options::default() };
+        let options = Options { exclude: ExcludeRules::new(["b/"]).unwrap(), ..Options::default() };
         let (scanned, paths, _) = scan(&list(&["a/b/f", "a/c/x"]), options);
         scanned.unwrap();
         assert_eq!(inside(paths), [" 1", "a 1", "a/c 1", "a/c/x 1"]);

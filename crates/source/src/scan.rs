@@ -6,8 +6,8 @@ use packfs_blocks::Progress;
 use serde::Serialize;
 
 use crate::dir::Parts;
-use crate::tree::{Kind, Meta, XattrSet};
-use crate::{Exclude, OnError, Result, Seen};
+use crate::tree::{InodeAttributes, Kind, XattrSet};
+use crate::{ExcludeRules, FileFingerprint, OnError, Result};
 
 packfs_blocks::options!(Options);
 
@@ -22,7 +22,7 @@ pub struct Options {
     /// True to leave out mount points as well.
     pub no_mount_points: bool,
     /// Entries to leave out.
-    pub exclude: Exclude,
+    pub exclude: ExcludeRules,
     /// True to read extended attributes. All that the system shows are taken; a format that cannot
     /// store one refuses it.
     pub xattrs: bool,
@@ -46,7 +46,7 @@ impl Default for Options {
             threads: packfs_blocks::pipeline::cores(),
             one_file_system: false,
             no_mount_points: false,
-            exclude: Exclude::default(),
+            exclude: ExcludeRules::default(),
             xattrs: true,
             on_error: OnError::Stop,
             keep_existing: false,
@@ -67,7 +67,7 @@ pub(crate) enum LinkPolicy {
 /// A file found.
 #[derive(Debug)]
 pub(crate) struct SingleFile {
-    pub(crate) meta: Meta,
+    pub(crate) meta: InodeAttributes,
     pub(crate) kind: Kind,
     /// Device and inode number: equal for all names of one file.
     pub(crate) id: (u64, u64),
@@ -104,13 +104,13 @@ pub struct Streamed {
     /// Name in its directory.
     pub name: Box<[u8]>,
     /// Attributes, but for the extended ones.
-    pub meta: Meta,
+    pub meta: InodeAttributes,
     /// Extended attributes.
     pub xattrs: XattrSet,
     /// Type; a file has its size, but no data.
     pub kind: Kind,
     /// State of a file, by which its content is known again.
-    pub seen: Seen,
+    pub seen: FileFingerprint,
     /// Equal for all names of a file that has several.
     pub link: Option<(u64, u64)>,
     /// True for a directory whose entries belong to the scan.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::lex::{LineLexer, QuotingRules};
-use crate::Rank;
+use crate::FileRank;
 use crate::tree::{Ino, Kind};
 use crate::{Error, Result, Tree, Warning, WarningKind};
 
@@ -76,7 +76,7 @@ fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
 /// rank.
 ///
 /// Files passed to a store during listing already have their place; a [`Spool`](super::Spool) keeps them for later.
-pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Rank>> {
+pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<FileRank>> {
     let priorities = sort.resolve(tree)?;
     let mut ranks = Vec::new();
     // Priorities of the parent directories, the root's first.
@@ -88,7 +88,7 @@ pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Rank>> {
         let priority = priorities.get(&ino).copied().unwrap_or(inherited);
         match &tree.inode(ino).kind {
             Kind::Dir => way.push(priority),
-            Kind::File { .. } if priority != 0 => ranks.push(Rank { ino, rank: -i32::from(priority) }),
+            Kind::File { .. } if priority != 0 => ranks.push(FileRank { ino, rank: -i32::from(priority) }),
             _ => {}
         }
         Ok(())

@@ -9,7 +9,7 @@ use packfs_blocks::Storage;
 use packfs_blocks::io::Scratch;
 
 use super::{Contents, FileReader, Store};
-use crate::tree::{Data, Kind};
+use crate::tree::{FileData, Kind};
 use crate::{Error, Result, Tree};
 
 const PIECE_LEN: usize = 256 << 10;
@@ -41,8 +41,8 @@ impl Spool {
     pub fn serve(self, tree: &mut Tree) -> Result<()> {
         let spool: Arc<dyn Contents> = Arc::new(self);
         for ino in tree.inos() {
-            if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
-                tree.set_data(ino, Data::Source { from: Arc::clone(&spool), key: file.into() })?;
+            if let Kind::File { data: FileData::Stored(file), .. } = tree.inode(ino).kind {
+                tree.set_data(ino, FileData::Source { from: Arc::clone(&spool), key: file.into() })?;
             }
         }
         Ok(())
@@ -164,7 +164,7 @@ impl FileReader for SpoolReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Conflict, Meta, ROOT};
+    use crate::tree::{ConflictPolicy, InodeAttributes, ROOT};
 
     #[test]
     fn data_of_a_stream_can_be_read_again() {
@@ -174,10 +174,12 @@ mod tests {
         assert_eq!(spool.put(&mut &b"plain"[..], 5, &[(0, 5)]).unwrap(), 0);
         let sparse = spool.put(&mut &b"abcdef"[..], 20, &[(4, 4), (10, 2)]).unwrap();
         let mut tree = Tree::default();
-        let kind = Kind::File { size: 20, data: Data::Stored(sparse) };
-        let ino = tree.add(ROOT, b"sparse", Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
+        let kind = Kind::File { size: 20, data: FileData::Stored(sparse) };
+        let ino = tree.add(ROOT, b"sparse", InodeAttributes::IMPLICIT_DIR, kind, ConflictPolicy::Refuse).unwrap();
         spool.serve(&mut tree).unwrap();
-        let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(ino).kind else { panic!("not served") };
+        let Kind::File { data: FileData::Source { from, key }, .. } = &tree.inode(ino).kind else {
+            panic!("not served")
+        };
         let mut file = from.open(*key).unwrap();
         let mut all = [1; 20];
         file.read_exact_at(&mut all, 0).unwrap();

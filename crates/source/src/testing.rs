@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub use packfs_tree::testing::*;
 
 use crate::archive::{Options, from_bytes, from_stream};
-use crate::tree::{Data, Kind};
+use crate::tree::{FileData, Kind};
 use crate::{Contents, Error, FileReader, Result, Source as _, Store, Tree};
 
 /// A store that reads everything and keeps nothing.
@@ -105,8 +105,8 @@ pub fn scan(mut source: Box<dyn crate::Source>) -> Result<Tree> {
     source.scan(&mut tree, &mut kept)?;
     let kept: Arc<dyn Contents> = Arc::new(kept);
     for ino in tree.inos() {
-        if let Kind::File { data: Data::Stored(n), .. } = tree.inode(ino).kind {
-            tree.set_data(ino, Data::Source { from: kept.clone(), key: n.into() })?;
+        if let Kind::File { data: FileData::Stored(n), .. } = tree.inode(ino).kind {
+            tree.set_data(ino, FileData::Source { from: kept.clone(), key: n.into() })?;
         }
     }
     Ok(tree)

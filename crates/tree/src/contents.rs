@@ -28,16 +28,16 @@ pub trait Contents: Send + Sync {
 
     /// Returns where another process finds the same file: a directory, the path below it, and the file's state. `None`
     /// if it cannot be found again.
-    fn origin(&self, _key: u64) -> Option<(&Path, Vec<u8>, Seen)> {
+    fn origin(&self, _key: u64) -> Option<(&Path, Vec<u8>, FileFingerprint)> {
         None
     }
 }
 
 /// State of a file of a directory when it was listed: length, inode number and times, as much as tells it from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen(pub [u8; 20]);
+pub struct FileFingerprint(pub [u8; 20]);
 
-impl Seen {
+impl FileFingerprint {
     /// Bit of the first number, the length in bytes, that says that less is stored, so that there may be holes. No file
     /// is so long.
     pub const SPARSE: u64 = 1 << 63;
@@ -46,7 +46,7 @@ impl Seen {
     #[must_use]
     pub fn size(self) -> u64 {
         let first = self.0.first_chunk().expect("20 bytes are more than 8");
-        u64::from_le_bytes(*first) & !Seen::SPARSE
+        u64::from_le_bytes(*first) & !FileFingerprint::SPARSE
     }
 }
 

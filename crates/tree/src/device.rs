@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::Contents;
 use crate::Result;
-use crate::tree::{Data, Tree};
+use crate::tree::{FileData, Tree};
 
 /// A source that an image may refer to as an additional device.
 #[derive(Debug, Clone)]
-pub struct Device {
+pub struct SourceDevice {
     /// The files of the source.
     pub contents: Arc<dyn Contents>,
     /// Length of the source in bytes.
@@ -59,7 +59,7 @@ pub struct PackedStream {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StayingData {
     /// Bytes that lie in the source as they are; what is between them are holes.
-    Runs(Vec<Run>),
+    Runs(Vec<DataRun>),
     /// Whole blocks in a row, and the bytes of the last block, which are copied.
     Tailed {
         /// Offset of the row in the source; `None` if there are no whole blocks.
@@ -109,7 +109,7 @@ pub enum ExtentStorage {
 
 /// Bytes of a file that lie in a row in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct DataRun {
     /// Offset in the file.
     pub offset: u64,
     /// Number of bytes.
@@ -138,8 +138,8 @@ impl ExtentStorage {
 impl Tree {
     /// Returns the number of the device that holds a file, counted from 1, and where its bytes are; `None` if they have to
     /// be copied.
-    pub fn staying_data(&self, data: &Data<&Arc<dyn Contents>>) -> Result<Option<(u16, StayingData)>> {
-        let Data::Source { from, key } = data else { return Ok(None) };
+    pub fn staying_data(&self, data: &FileData<&Arc<dyn Contents>>) -> Result<Option<(u16, StayingData)>> {
+        let FileData::Source { from, key } = data else { return Ok(None) };
         let number = self.devices.iter().position(|device| Arc::ptr_eq(&device.contents, from));
         let Some(number) = number.and_then(|n| u16::try_from(n + 1).ok()) else { return Ok(None) };
         Ok(from.staying_data(*key)?.map(|staying| (number, staying)))

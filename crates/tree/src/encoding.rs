@@ -4,7 +4,7 @@
 use crate::{Error, Result};
 
 /// Receives bytes in order.
-pub trait Put {
+pub trait FieldEncoder {
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
 
@@ -35,7 +35,7 @@ pub trait Put {
     }
 }
 
-impl Put for Vec<u8> {
+impl FieldEncoder for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
@@ -43,16 +43,16 @@ impl Put for Vec<u8> {
 
 /// Takes bytes in order.
 #[derive(Debug)]
-pub struct Get<'b> {
+pub struct FieldDecoder<'b> {
     bytes: &'b [u8],
     at: usize,
     structure: &'static str,
 }
 
-impl<'b> Get<'b> {
+impl<'b> FieldDecoder<'b> {
     /// Takes from `bytes`; `structure` names them in errors.
     pub fn new(structure: &'static str, bytes: &'b [u8]) -> Self {
-        Get { bytes, at: 0, structure }
+        FieldDecoder { bytes, at: 0, structure }
     }
 
     /// Returns the error of something that cannot be.
@@ -146,7 +146,7 @@ mod tests {
         bytes.u64(3);
         bytes.bytes(b"text");
         let take = |bytes: &[u8]| -> Result<_> {
-            let mut get = Get::new("test", bytes);
+            let mut get = FieldDecoder::new("test", bytes);
             let all = (get.u8()?, get.u32()?, get.u64()?, get.text()?.to_owned());
             get.end()?;
             Ok(all)
@@ -157,7 +157,7 @@ mod tests {
         }
         bytes.u8(0);
         take(&bytes).unwrap_err();
-        let long = Get::new("test", &u64::MAX.to_le_bytes()).count(8).unwrap_err().to_string();
+        let long = FieldDecoder::new("test", &u64::MAX.to_le_bytes()).count(8).unwrap_err().to_string();
         assert!(long.contains("a list is longer"), "{long}");
     }
 }

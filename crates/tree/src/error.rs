@@ -92,7 +92,7 @@ pub enum Error {
         /// The entry.
         path: PathBuf,
         /// The limit and what exceeds it.
-        why: Excess,
+        why: ExceededLimit,
     },
     /// More items than the format, or this library, can number.
     #[error("more than {max} {what}")]
@@ -229,7 +229,7 @@ pub enum Error {
 /// Limit of a format that an entry exceeds. Limits that a caller can act on have variants of their own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Excess {
+pub enum ExceededLimit {
     /// Owners and groups are stored once each, in a table of limited size.
     #[error("more than {max} different owners and groups")]
     Owners {
@@ -269,15 +269,15 @@ impl From<Error> for io::Error {
     }
 }
 
-impl From<String> for Excess {
+impl From<String> for ExceededLimit {
     fn from(why: String) -> Self {
-        Excess::Other(why)
+        ExceededLimit::Other(why)
     }
 }
 
-impl From<&str> for Excess {
+impl From<&str> for ExceededLimit {
     fn from(why: &str) -> Self {
-        Excess::Other(why.to_owned())
+        ExceededLimit::Other(why.to_owned())
     }
 }
 
@@ -328,7 +328,7 @@ impl Error {
     }
 
     /// Shorthand for [`Error::Limit`].
-    pub fn limit(path: impl AsRef<Path>, why: impl Into<Excess>) -> Error {
+    pub fn limit(path: impl AsRef<Path>, why: impl Into<ExceededLimit>) -> Error {
         Error::Limit { path: path.as_ref().to_owned(), why: why.into() }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use packfs_blocks::system::OsStrExt;
 
-use crate::regex::Regexes;
+use crate::regex::RegexSet;
 use crate::tree::components;
 use crate::{Error, Result};
 
@@ -21,10 +21,10 @@ use crate::{Error, Result};
 /// A directory that is left out takes everything below it with it. Braces, character classes and
 /// backslashes work as in the shell. No pattern ever leaves out the root itself.
 #[derive(Debug, Clone, Default)]
-pub struct Exclude {
+pub struct ExcludeRules {
     any: PatternSet,
     dirs: PatternSet,
-    regexes: Option<Regexes>,
+    regexes: Option<RegexSet>,
     max_depth: Option<usize>,
     below: Option<NewRoot>,
     /// The patterns and expressions as they were given.
@@ -65,7 +65,7 @@ struct PatternSet {
     paths: GlobSet,
 }
 
-impl Exclude {
+impl ExcludeRules {
     /// Compiles patterns; a malformed one fails with [`Error::BadPattern`].
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut text = String::new();
@@ -88,7 +88,12 @@ impl Exclude {
         let [any, dirs] =
             builders.map(|[names, paths]| Some(PatternSet { names: build(&names)?, paths: build(&paths)? }));
         let too_large = || Error::pattern("", "is too large");
-        Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)?, text, ..Exclude::default() })
+        Ok(ExcludeRules {
+            any: any.ok_or_else(too_large)?,
+            dirs: dirs.ok_or_else(too_large)?,
+            text,
+            ..ExcludeRules::default()
+        })
     }
 
     /// Also leaves out entries whose path from the root, without a slash in front, matches one of these regular expressions;
@@ -99,14 +104,14 @@ impl Exclude {
     pub fn with_regexes<P: AsRef<str>>(self, expressions: &[P]) -> Result<Self> {
         let given = expressions.iter().map(|expression| format!("regex {:?}\n", expression.as_ref()));
         let text = self.text.clone() + &given.collect::<String>();
-        let regexes = if expressions.is_empty() { None } else { Some(Regexes::new(expressions)?) };
-        Ok(Exclude { regexes, text, ..self })
+        let regexes = if expressions.is_empty() { None } else { Some(RegexSet::new(expressions)?) };
+        Ok(ExcludeRules { regexes, text, ..self })
     }
 
     /// Also leaves out entries more than `levels` below the root.
     #[must_use]
     pub fn with_max_depth(self, levels: Option<usize>) -> Self {
-        Exclude { max_depth: levels, ..self }
+        ExcludeRules { max_depth: levels, ..self }
     }
 
     /// Also leaves out what does not lie below a directory that becomes the root, see [`Tree::make_root`]. Patterns then match
@@ -116,13 +121,13 @@ impl Exclude {
     #[must_use]
     pub fn with_root(self, dir: &Path) -> Self {
         let dir = components(dir.as_os_str().as_bytes()).collect::<Vec<_>>().join(&b'/');
-        Exclude { below: (!dir.is_empty()).then_some(NewRoot { dir, elsewhere: false }), ..self }
+        ExcludeRules { below: (!dir.is_empty()).then_some(NewRoot { dir, elsewhere: false }), ..self }
     }
 
     /// Returns the same patterns for sources whose paths begin at the new root already.
     #[must_use]
     pub fn without_root(self) -> Self {
-        Exclude { below: None, ..self }
+        ExcludeRules { below: None, ..self }
     }
 
     /// Returns the same patterns for sources in which entries share data with others elsewhere.
@@ -203,13 +208,13 @@ mod tests {
             (&[], &["^x"], "yx", false),
             (&["a", "b"], &[], "b", true),
         ] {
-            let exclude = Exclude::new(globs).unwrap().with_regexes(regexes).unwrap().with_max_depth(Some(1));
+            let exclude = ExcludeRules::new(globs).unwrap().with_regexes(regexes).unwrap().with_max_depth(Some(1));
             let copy = exclude.clone().without_root();
             assert!(exclude.without_match().is_some());
             copy.matches(path.as_bytes(), false);
             assert_eq!(exclude.without_match().is_none(), matches, "{globs:?} {regexes:?} {path}");
         }
-        assert_eq!(Exclude::default().with_max_depth(Some(0)).without_match(), None);
+        assert_eq!(ExcludeRules::default().with_max_depth(Some(0)).without_match(), None);
     }
 
     #[test]
@@ -241,22 +246,24 @@ mod tests {
             (".*", b"a/.git", true, true),
         ];
         for (pattern, path, is_dir, expected) in table {
-            let exclude = Exclude::new([pattern]).unwrap();
+            let exclude = ExcludeRules::new([pattern]).unwrap();
             assert_eq!(exclude.matches(path, is_dir), expected, "{pattern} on {}", path.escape_ascii());
         }
     }
 
     #[test]
     fn entries_below_an_excluded_directory_are_covered() {
-        let exclude = Exclude::new(["doc/", "*.o"]).unwrap();
+        let exclude = ExcludeRules::new(["doc/", "*.o"]).unwrap();
         assert!(exclude.covers(b"usr/doc/a", false) && exclude.covers(b"x.o/y", false));
         assert!(!exclude.covers(b"usr/doc", false) && exclude.covers(b"usr/doc", true));
-        assert!(Exclude::default().is_empty() && !exclude.is_empty() && !Exclude::default().covers(b"a", true));
+        assert!(
+            ExcludeRules::default().is_empty() && !exclude.is_empty() && !ExcludeRules::default().covers(b"a", true)
+        );
     }
 
     #[test]
     fn what_lies_elsewhere_than_the_new_root_is_left_out() {
-        let exclude = Exclude::new(["/x", "*.o"]).unwrap().with_max_depth(Some(2)).with_root(Path::new("/a//b/"));
+        let exclude = ExcludeRules::new(["/x", "*.o"]).unwrap().with_max_depth(Some(2)).with_root(Path::new("/a//b/"));
         for (path, left_out, in_archives) in [
             ("", false, false),
             ("a", false, false),
@@ -276,13 +283,14 @@ mod tests {
             assert_eq!(exclude.clone().with_elsewhere().covers(path.as_bytes(), false), in_archives, "{path}");
         }
         assert!(exclude.clone().without_root().covers(b"x", false) && !exclude.without_root().covers(b"a/c", false));
-        assert!(Exclude::default().with_root(Path::new("/")).is_empty());
-        assert_ne!(Exclude::default().with_root(Path::new("a")).text(), Exclude::default().text());
+        assert!(ExcludeRules::default().with_root(Path::new("/")).is_empty());
+        assert_ne!(ExcludeRules::default().with_root(Path::new("a")).text(), ExcludeRules::default().text());
     }
 
     #[test]
     fn regexes_and_a_depth_leave_out_entries_as_globs_do() {
-        let exclude = Exclude::new(["*.o"]).unwrap().with_regexes(&["^usr/.*\\.so$"]).unwrap().with_max_depth(Some(2));
+        let exclude =
+            ExcludeRules::new(["*.o"]).unwrap().with_regexes(&["^usr/.*\\.so$"]).unwrap().with_max_depth(Some(2));
         for (path, expected) in [
             ("usr/a.so", true),
             ("usr/a.sox", false),
@@ -295,16 +303,16 @@ mod tests {
             assert_eq!(exclude.matches(path.as_bytes(), false), expected, "{path}");
         }
         assert!(exclude.covers(b"a/b/c/d", false) && !exclude.is_empty());
-        let none = Exclude::default().with_max_depth(Some(0));
+        let none = ExcludeRules::default().with_max_depth(Some(0));
         assert!(none.matches(b"a", true) && !none.matches(b"", true) && !none.is_empty());
-        assert!(Exclude::default().with_regexes::<&str>(&[]).unwrap().is_empty());
-        assert!(!Exclude::default().with_regexes(&["."]).unwrap().matches(b"", true), "the root stays");
+        assert!(ExcludeRules::default().with_regexes::<&str>(&[]).unwrap().is_empty());
+        assert!(!ExcludeRules::default().with_regexes(&["."]).unwrap().matches(b"", true), "the root stays");
     }
 
     #[test]
     fn malformed_patterns_are_named() {
         for pattern in ["[a", "a{b", "/", ""] {
-            let error = Exclude::new([pattern]).unwrap_err().to_string();
+            let error = ExcludeRules::new([pattern]).unwrap_err().to_string();
             assert!(error.contains(&format!("`{pattern}`")), "{error}");
         }
     }

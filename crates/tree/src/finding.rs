@@ -1,6 +1,6 @@
 //! Findings of a check: the type that both formats report, and a collector that limits their number.
 //!
-//! A reader's check adds its findings to a [`Report`]; the caller of
+//! A reader's check adds its findings to a [`FindingCollector`]; the caller of
 //! [`Image::check`](crate::Image::check) receives each [`Finding`] as it is found. Nothing is
 //! printed here.
 
@@ -49,7 +49,7 @@ impl fmt::Display for Finding {
 
 /// Outcome of a job of a check that must be reported.
 #[derive(Debug)]
-pub enum Remark {
+pub enum CheckRemark {
     /// The error that stopped a step.
     Error(Error),
     /// An unusual property of a structure: its name, its offset, and the text.
@@ -57,7 +57,7 @@ pub enum Remark {
 }
 
 /// Collector of findings.
-pub struct Report<'f> {
+pub struct FindingCollector<'f> {
     finding: &'f mut dyn FnMut(Finding),
     notes: usize,
     damage: usize,
@@ -74,27 +74,30 @@ struct SharedFinding {
     others: u64,
 }
 
-impl fmt::Debug for Report<'_> {
+impl fmt::Debug for FindingCollector<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Report").field("notes", &self.notes).field("damage", &self.damage).finish_non_exhaustive()
+        f.debug_struct("FindingCollector")
+            .field("notes", &self.notes)
+            .field("damage", &self.damage)
+            .finish_non_exhaustive()
     }
 }
 
-impl<'f> Report<'f> {
+impl<'f> FindingCollector<'f> {
     /// Makes a collector that calls `finding` for each finding.
     pub fn new(finding: &'f mut dyn FnMut(Finding)) -> Self {
-        Report { finding, notes: 0, damage: 0, muted: false, shared: BTreeMap::new() }
+        FindingCollector { finding, notes: 0, damage: 0, muted: false, shared: BTreeMap::new() }
     }
 
     /// Returns the first damage that a step of a check reports.
-    pub fn first_damage(step: impl FnOnce(&mut Report<'_>) -> Result<()>) -> Result<Option<Finding>> {
+    pub fn first_damage(step: impl FnOnce(&mut FindingCollector<'_>) -> Result<()>) -> Result<Option<Finding>> {
         let mut first = None;
         let mut keep = |finding: Finding| {
             if finding.severity == Severity::Damage {
                 first.get_or_insert(finding);
             }
         };
-        let mut report = Report::new(&mut keep);
+        let mut report = FindingCollector::new(&mut keep);
         step(&mut report)?;
         report.finish();
         Ok(first)
@@ -116,7 +119,7 @@ impl<'f> Report<'f> {
     }
 
     /// Records a finding that several subjects may share, such as a missing fragment.
-    /// [`Report::finish`] reports it once, with the first subject and the number of others.
+    /// [`FindingCollector::finish`] reports it once, with the first subject and the number of others.
     pub fn shared(
         &mut self,
         severity: Severity,
@@ -151,10 +154,10 @@ impl<'f> Report<'f> {
     }
 
     /// Reports a remark of a job.
-    pub fn remark(&mut self, remark: Remark) -> Result<()> {
+    pub fn remark(&mut self, remark: CheckRemark) -> Result<()> {
         match remark {
-            Remark::Error(error) => self.error(error),
-            Remark::Note(structure, offset, text) => {
+            CheckRemark::Error(error) => self.error(error),
+            CheckRemark::Note(structure, offset, text) => {
                 self.note(structure, offset, text);
                 Ok(())
             }
@@ -210,10 +213,10 @@ impl<'f> Report<'f> {
 mod tests {
     use super::*;
 
-    fn told(work: impl FnOnce(&mut Report<'_>)) -> Vec<(Severity, String)> {
+    fn told(work: impl FnOnce(&mut FindingCollector<'_>)) -> Vec<(Severity, String)> {
         let mut told = Vec::new();
         let mut take = |finding: Finding| told.push((finding.severity, finding.to_string()));
-        let mut report = Report::new(&mut take);
+        let mut report = FindingCollector::new(&mut take);
         work(&mut report);
         report.finish();
         told

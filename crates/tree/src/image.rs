@@ -7,7 +7,7 @@ use std::ops::Range;
 use packfs_blocks::progress::Progress;
 
 use crate::finding::Finding;
-use crate::tree::{Device, Time, XattrSet, acl};
+use crate::tree::{DeviceNumber, Time, XattrSet, acl};
 use crate::{Part, Result};
 
 pub use wrapper::ImageWrapper;
@@ -32,9 +32,9 @@ pub enum FileType {
         target: Box<[u8]>,
     },
     /// Character device.
-    Char(Device),
+    Char(DeviceNumber),
     /// Block device.
-    Block(Device),
+    Block(DeviceNumber),
     /// Named pipe.
     Fifo,
     /// Socket.

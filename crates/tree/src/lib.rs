@@ -24,15 +24,17 @@ pub mod tree;
 mod warning;
 mod xattr_value;
 
-pub use contents::{Contents, FileReader, Seen};
-pub use device::{ClusterDecoder, ClusteredImage, Device, ExtentStorage, PackedStream, Run, StayingData, StoredExtent};
-pub use error::{Error, Excess, OnError, Result};
-pub use exclude::Exclude;
-pub use finding::{Finding, Remark, Report, Severity};
+pub use contents::{Contents, FileFingerprint, FileReader};
+pub use device::{
+    ClusterDecoder, ClusteredImage, DataRun, ExtentStorage, PackedStream, SourceDevice, StayingData, StoredExtent,
+};
+pub use error::{Error, ExceededLimit, OnError, Result};
+pub use exclude::ExcludeRules;
+pub use finding::{CheckRemark, Finding, FindingCollector, Severity};
 pub use image::Image;
 pub use packfs_blocks::name;
 pub use part::Part;
-pub use recipes::{Rank, Recipes};
+pub use recipes::{FileRank, RecipeTable};
 pub use tree::Tree;
-pub use warning::{Counted, Warning, WarningKind, Warnings};
+pub use warning::{CountedWarnings, Warning, WarningKind, Warnings};
 pub use xattr_value::{decode_base64, xattr_value};

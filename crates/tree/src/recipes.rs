@@ -7,12 +7,12 @@ use crate::{Error, Result};
 
 /// Codecs and cluster sizes that files may have; [`Recipe`](crate::tree::Recipe) refers to them by number.
 #[derive(Debug, Clone, Default)]
-pub struct Recipes {
+pub struct RecipeTable {
     codecs: Vec<Choice>,
     clusters: Vec<u32>,
 }
 
-impl Recipes {
+impl RecipeTable {
     /// Maximum number of codecs, and of cluster sizes.
     pub const MAX: usize = 15;
 
@@ -45,8 +45,8 @@ impl Recipes {
 /// Returns the number of an item in a list, counted from 1.
 fn number<T: PartialEq>(list: &mut Vec<T>, item: T, what: &'static str) -> Result<u8> {
     let at = list.iter().position(|known| *known == item).unwrap_or(list.len());
-    if at == Recipes::MAX {
-        return Err(Error::TooMany { what, max: Recipes::MAX as u64 });
+    if at == RecipeTable::MAX {
+        return Err(Error::TooMany { what, max: RecipeTable::MAX as u64 });
     }
     if at == list.len() {
         list.push(item);
@@ -56,7 +56,7 @@ fn number<T: PartialEq>(list: &mut Vec<T>, item: T, what: &'static str) -> Resul
 
 /// Rank of a file: data of lower ranks comes first, whatever the order. The default rank is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rank {
+pub struct FileRank {
     /// The file.
     pub ino: Ino,
     /// Its rank.

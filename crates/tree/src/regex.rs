@@ -11,9 +11,9 @@ const SIZE_MAX: usize = 4 << 20;
 /// A set of regular expressions over bytes. Each matches if any part of a text does, unless it is anchored with `^` and
 /// `$`. With `(?m)`, both also match at slashes, and with `(?-s)` a dot matches anything but a slash.
 #[derive(Debug, Clone)]
-pub struct Regexes(Automaton);
+pub struct RegexSet(Automaton);
 
-impl Regexes {
+impl RegexSet {
     /// Compiles expressions; a malformed one fails with [`Error::BadPattern`].
     pub fn new<P: AsRef<str>>(expressions: &[P]) -> Result<Self> {
         // One by one for the message, as the error of all names none.
@@ -21,7 +21,7 @@ impl Regexes {
             compile(&[one], SIZE_MAX).map_err(|error| Error::pattern(one, wrong(&error)))?;
         }
         let all: Vec<&str> = expressions.iter().map(AsRef::as_ref).collect();
-        compile(&all, SIZE_MAX).map(Regexes).map_err(|error| Error::pattern("", wrong(&error)))
+        compile(&all, SIZE_MAX).map(RegexSet).map_err(|error| Error::pattern("", wrong(&error)))
     }
 
     /// Returns true if any expression matches.
@@ -113,10 +113,10 @@ mod tests {
             ("a|b", "b", true),
             ("^caf.$", "caf\u{e9}", false),
         ] {
-            let regexes = Regexes::new(&["^never$", expression]).unwrap();
+            let regexes = RegexSet::new(&["^never$", expression]).unwrap();
             assert_eq!(regexes.is_match(text.as_bytes()), expected, "{expression} on {text}");
         }
-        assert!(Regexes::new(&["^caf.$"]).unwrap().is_match(b"caf\xe9"));
+        assert!(RegexSet::new(&["^caf.$"]).unwrap().is_match(b"caf\xe9"));
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_without_the_prefix_matches(expression in "\\^?(\\(\\?:)?[ab/.?*|()$\\\\]{0,8}(\\)\\$)?", text in "[ab/.]{0,6}") {
-            if let Ok(regexes) = Regexes::new(&[&expression]) {
+            if let Ok(regexes) = RegexSet::new(&[&expression]) {
                 proptest::prop_assert!(!regexes.is_match(text.as_bytes()) || text.as_bytes().starts_with(&prefix(&expression)));
             }
         }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn malformed_and_immense_expressions_are_named() {
         for (expression, why) in [("a(", "unclosed group"), ("(((a{99}){99}){99})", "too large")] {
-            let told = Regexes::new(&["good", expression]).unwrap_err().to_string();
+            let told = RegexSet::new(&["good", expression]).unwrap_err().to_string();
             assert!(told.contains(&format!("`{expression}`")) && told.contains(why), "{told}");
         }
     }

@@ -1,7 +1,7 @@
 //! The file tree between a source and a writer: inodes without data, directories as sorted names.
 //!
 //! The tree is held in memory, with 16 bytes for an inode and one to five for a name besides its own: what inodes have in
-//! common, such as owner, mode and time, is held once. File contents stay where they are: the [`Data`] of an inode tells
+//! common, such as owner, mode and time, is held once. File contents stay where they are: the [`FileData`] of an inode tells
 //! a writer where to find them.
 
 use std::fmt;
@@ -29,17 +29,17 @@ mod xattr;
 
 use build::SourceLayer;
 pub use build::path_of;
-pub use build::{Conflict, Meta};
+pub use build::{ConflictPolicy, InodeAttributes};
 pub use entries::{DirEntries, EntryIter};
 pub use fs_config::FsConfig;
 use inodes::InodeStore;
 pub use time::{NotATime, Time};
 pub use transform::shifted;
-pub use transform::{ModeChange, TimeChange, Transform};
+pub use transform::{ModeChange, TimeChange, TreeTransform};
 pub use view::TreeImage;
-pub use whiteout::{OPAQUE_MARK, OPAQUE_XATTR, ORIGIN_XATTR, WHITEOUT_PREFIX, Whiteouts};
+pub use whiteout::{OPAQUE_MARK, OPAQUE_XATTR, ORIGIN_XATTR, WHITEOUT_PREFIX, WhiteoutPolicy};
 pub use xattr::ReducedSet;
-pub use xattr::{ExcludeXattrs, XattrId, XattrSet, Xattrs};
+pub use xattr::{ExcludeXattrs, TreeXattrs, XattrId, XattrSet};
 
 /// Index of an inode in its [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,21 +50,21 @@ pub const ROOT: Ino = Ino(0);
 
 /// A device number, as wide as in Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Device {
+pub struct DeviceNumber {
     /// Number of the driver.
     pub major: u32,
     /// Number of the device within its driver.
     pub minor: u32,
 }
 
-impl Device {
+impl DeviceNumber {
     /// The device by which overlayfs knows that a name is deleted.
-    pub const WHITEOUT: Device = Device { major: 0, minor: 0 };
+    pub const WHITEOUT: DeviceNumber = DeviceNumber { major: 0, minor: 0 };
 
     /// Encodes the number in 32 bits, as both formats do: 12 bits of the major number between 8 and
     /// 12 bits of the minor.
     pub fn encode(self) -> u32 {
-        let Device { major, minor } = self;
+        let DeviceNumber { major, minor } = self;
         minor & 0xff | (major & 0xfff) << 8 | (minor & 0xfff00) << 12
     }
 }
@@ -87,15 +87,15 @@ pub struct Inode<'t> {
     /// Number of names (hard links); 1 for directories.
     pub links: u32,
     /// Wishes about the data of a regular file.
-    pub handling: Handling,
+    pub handling: DataHandling,
     /// Codec and cluster size of a regular file.
-    pub recipe: Recipe,
+    pub recipe: FileRecipe,
 }
 
 /// Codec and cluster size of one file, as numbers in the [`Recipes`](crate::Recipes) of a build, counted from 1;
 /// 0 means that of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Recipe {
+pub struct FileRecipe {
     /// Number of the codec.
     pub codec: u8,
     /// Number of the cluster size.
@@ -105,7 +105,7 @@ pub struct Recipe {
 bitflags::bitflags! {
     /// Wishes about how the data of one file is stored. A format that cannot fulfil one refuses it.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-    pub struct Handling: u8 {
+    pub struct DataHandling: u8 {
         /// Uncompressed, in blocks of its own, shared with no other file.
         const STORE = 1;
         /// Not in a block with tails of other files.
@@ -120,22 +120,22 @@ bitflags::bitflags! {
         const NO_SPARSE = 32;
         /// Its blocks begin at a multiple of 4 KiB, and are shared with no other file.
         const ALIGN = 64;
-        /// Not [`Handling::STORE`] any more. Only [`Handling::then`] takes it: no file has it.
+        /// Not [`DataHandling::STORE`] any more. Only [`DataHandling::then`] takes it: no file has it.
         const COMPRESS = 128;
     }
 }
 
-impl Handling {
+impl DataHandling {
     /// Wishes of which the last counts.
-    const PACKING: Handling = Handling::NO_FRAGMENT.union(Handling::SMALL).union(Handling::TAILS);
+    const PACKING: DataHandling = DataHandling::NO_FRAGMENT.union(DataHandling::SMALL).union(DataHandling::TAILS);
 
     /// Returns these wishes, changed by later ones.
     #[must_use]
-    pub fn then(self, later: Handling) -> Handling {
-        let mut replaced = Handling::COMPRESS;
-        replaced.set(Handling::PACKING, later.intersects(Handling::PACKING));
-        replaced.set(Handling::STORE, later.contains(Handling::COMPRESS));
-        (self - replaced) | (later - Handling::COMPRESS)
+    pub fn then(self, later: DataHandling) -> DataHandling {
+        let mut replaced = DataHandling::COMPRESS;
+        replaced.set(DataHandling::PACKING, later.intersects(DataHandling::PACKING));
+        replaced.set(DataHandling::STORE, later.contains(DataHandling::COMPRESS));
+        (self - replaced) | (later - DataHandling::COMPRESS)
     }
 }
 
@@ -149,14 +149,14 @@ pub enum Kind<T = Box<[u8]>, S = Arc<dyn Contents>> {
         /// Length in bytes.
         size: u64,
         /// Location of the bytes.
-        data: Data<S>,
+        data: FileData<S>,
     },
     /// A symbolic link and its target.
     Symlink(T),
     /// A character device.
-    Char(Device),
+    Char(DeviceNumber),
     /// A block device.
-    Block(Device),
+    Block(DeviceNumber),
     /// A named pipe.
     Fifo,
     /// A socket.
@@ -183,7 +183,7 @@ impl KindRef<'_> {
 
 /// Location of a file's bytes; `S` holds its source.
 #[derive(Clone)]
-pub enum Data<S = Arc<dyn Contents>> {
+pub enum FileData<S = Arc<dyn Contents>> {
     /// The file is empty.
     Empty,
     /// A source can open it by `key`, at any time and from any thread.
@@ -197,23 +197,23 @@ pub enum Data<S = Arc<dyn Contents>> {
     Stored(u32),
 }
 
-impl Data<&Arc<dyn Contents>> {
+impl FileData<&Arc<dyn Contents>> {
     /// Returns the same with a source of its own.
-    pub fn into_owned(self) -> Data {
+    pub fn into_owned(self) -> FileData {
         match self {
-            Data::Empty => Data::Empty,
-            Data::Source { from, key } => Data::Source { from: Arc::clone(from), key },
-            Data::Stored(n) => Data::Stored(n),
+            FileData::Empty => FileData::Empty,
+            FileData::Source { from, key } => FileData::Source { from: Arc::clone(from), key },
+            FileData::Stored(n) => FileData::Stored(n),
         }
     }
 }
 
-impl<S> fmt::Debug for Data<S> {
+impl<S> fmt::Debug for FileData<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Data::Empty => f.write_str("Empty"),
-            Data::Source { key, .. } => write!(f, "Source({key})"),
-            Data::Stored(n) => write!(f, "Stored({n})"),
+            FileData::Empty => f.write_str("Empty"),
+            FileData::Source { key, .. } => write!(f, "Source({key})"),
+            FileData::Stored(n) => write!(f, "Stored({n})"),
         }
     }
 }
@@ -225,13 +225,13 @@ pub struct Tree {
     /// Inodes that are used first.
     hot: hot::HotInodes,
     /// All sets of extended attributes, each once.
-    pub xattrs: Xattrs,
+    pub xattrs: TreeXattrs,
     /// Warnings about the sources and entries; see [`Warnings`] for how to refuse them.
     pub warnings: Warnings,
     /// Attributes of directories that no source describes, if they are not those of the source.
-    pub implied: Option<Meta>,
+    pub implied: Option<InodeAttributes>,
     /// Sources that an image may refer to instead of copying their data, in the order of their scans.
-    pub devices: Vec<crate::Device>,
+    pub devices: Vec<crate::SourceDevice>,
     /// The last layer, if sources are layers of overlayfs.
     layer: Option<SourceLayer>,
 }

@@ -141,12 +141,12 @@ impl fmt::Display for Warning {
 #[derive(Debug, Clone, Default)]
 pub struct Warnings {
     strict: bool,
-    kinds: BTreeMap<WarningKind, Counted>,
+    kinds: BTreeMap<WarningKind, CountedWarnings>,
 }
 
 /// The warnings of one kind.
 #[derive(Debug, Clone, Default)]
-pub struct Counted {
+pub struct CountedWarnings {
     /// Total number of warnings.
     pub count: u64,
     /// The first warnings, in order.
@@ -178,7 +178,7 @@ impl Warnings {
     }
 
     /// Returns each kind that occurred, with its warnings.
-    pub fn kinds(&self) -> impl Iterator<Item = (WarningKind, &Counted)> {
+    pub fn kinds(&self) -> impl Iterator<Item = (WarningKind, &CountedWarnings)> {
         self.kinds.iter().map(|(kind, counted)| (*kind, counted))
     }
 

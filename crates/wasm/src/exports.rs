@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::session::{Outcome, Session};
+use crate::session::{ImageSession, RequestOutcome};
 
 /// The request was answered in JSON.
 const JSON: u32 = 0;
@@ -17,15 +17,16 @@ const FAILED: u32 = 3;
 
 /// The one image of an instance, and what it exchanges.
 #[derive(Debug)]
-struct Exchange {
-    session: Option<Session>,
+struct InstanceState {
+    session: Option<ImageSession>,
     input: Vec<u8>,
     output: Vec<u8>,
 }
 
-static EXCHANGE: Mutex<Exchange> = Mutex::new(Exchange { session: None, input: Vec::new(), output: Vec::new() });
+static EXCHANGE: Mutex<InstanceState> =
+    Mutex::new(InstanceState { session: None, input: Vec::new(), output: Vec::new() });
 
-fn exchange() -> MutexGuard<'static, Exchange> {
+fn exchange() -> MutexGuard<'static, InstanceState> {
     EXCHANGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -33,7 +34,7 @@ fn exchange() -> MutexGuard<'static, Exchange> {
 // SAFETY of the name: nothing else in this module has it; so below.
 #[unsafe(no_mangle)]
 pub extern "C" fn packfs_open(len: u64) {
-    exchange().session = Some(Session::new(len));
+    exchange().session = Some(ImageSession::new(len));
 }
 
 /// Makes room for `len` bytes of input and returns its address.
@@ -61,17 +62,21 @@ pub extern "C" fn packfs_attempt() -> u32 {
     let input = std::mem::take(&mut exchange.input);
     let outcome = match (serde_json::from_slice(&input), &mut exchange.session) {
         (Ok(request), Some(session)) => session.attempt(&request),
-        (Err(error), _) => Outcome::Failed(crate::describe_error(&packfs_image::Error::Misuse(error.to_string()))),
-        (_, None) => Outcome::Failed(crate::describe_error(&packfs_image::Error::Misuse("no image was opened".into()))),
+        (Err(error), _) => {
+            RequestOutcome::Failed(crate::describe_error(&packfs_image::Error::Misuse(error.to_string())))
+        }
+        (_, None) => {
+            RequestOutcome::Failed(crate::describe_error(&packfs_image::Error::Misuse("no image was opened".into())))
+        }
     };
     let (kind, output) = match outcome {
-        Outcome::Json(text) => (JSON, text.into_bytes()),
-        Outcome::Bytes(bytes) => (BYTES, bytes),
-        Outcome::Missing(ranges) => {
+        RequestOutcome::Json(text) => (JSON, text.into_bytes()),
+        RequestOutcome::Bytes(bytes) => (BYTES, bytes),
+        RequestOutcome::Missing(ranges) => {
             let pairs: Vec<[u64; 2]> = ranges.iter().map(|range| [range.start, range.end]).collect();
             (MISSING, serde_json::to_vec(&pairs).unwrap_or_default())
         }
-        Outcome::Failed(text) => (FAILED, text.into_bytes()),
+        RequestOutcome::Failed(text) => (FAILED, text.into_bytes()),
     };
     exchange.output = output;
     kind

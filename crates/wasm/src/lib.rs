@@ -12,5 +12,5 @@ mod request;
 mod session;
 
 pub use pages::FetchedPages;
-pub use request::{Request, describe_error};
-pub use session::{Outcome, Session};
+pub use request::{ImageRequest, describe_error};
+pub use session::{ImageSession, RequestOutcome};

@@ -26,7 +26,7 @@ pub struct FetchedPages {
 
 #[derive(Debug, Default)]
 struct PageStore {
-    pages: HashMap<u64, Page>,
+    pages: HashMap<u64, FetchedPage>,
     /// Pages without which the current request fails.
     needed: BTreeSet<u64>,
     /// Pages that were announced and are not there.
@@ -36,7 +36,7 @@ struct PageStore {
 }
 
 #[derive(Debug)]
-struct Page {
+struct FetchedPage {
     bytes: Box<[u8]>,
     last_used: u64,
 }
@@ -66,7 +66,7 @@ impl FetchedPages {
         for (number, page) in (offset / PAGE_LEN..).zip(bytes.chunks(page_len)) {
             let whole_len = self.len.saturating_sub(number * PAGE_LEN).min(PAGE_LEN);
             if page.len() as u64 == whole_len {
-                store.pages.insert(number, Page { bytes: page.into(), last_used: round });
+                store.pages.insert(number, FetchedPage { bytes: page.into(), last_used: round });
             }
         }
     }

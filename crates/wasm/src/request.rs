@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "do", rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
-pub enum Request {
+pub enum ImageRequest {
     /// Facts about the whole image. Answer: `ImageFacts`.
     Info,
     /// Attributes of what is at a path. Answer: `EntryFacts`.
@@ -19,7 +19,7 @@ pub enum Request {
         /// True if a symbolic link at the end of the path is followed.
         follow: bool,
     },
-    /// A part of the entries of a directory, by name. Answer: `Listing`.
+    /// A part of the entries of a directory, by name. Answer: `DirectoryListing`.
     List {
         /// The path of the directory.
         path: String,
@@ -94,7 +94,7 @@ pub(crate) struct EntryFacts {
 /// A part of a directory.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Listing {
+pub(crate) struct DirectoryListing {
     pub(crate) entries: Vec<EntryFacts>,
     /// Number of entries of the whole directory.
     pub(crate) total: usize,
@@ -145,7 +145,7 @@ impl EntryFacts {
 
 /// An error as JavaScript gets it.
 #[derive(Debug, Serialize)]
-struct Failure<'e> {
+struct RequestFailure<'e> {
     /// `NotFound`, `WrongType`, `Damaged`, `Unsupported`, `NoImage` or `Failed`.
     code: &'static str,
     message: &'e str,
@@ -162,7 +162,7 @@ pub fn describe_error(error: &Error) -> String {
         _ => "Failed",
     };
     let message = &error.to_string();
-    serde_json::to_string(&Failure { code, message }).unwrap_or_default()
+    serde_json::to_string(&RequestFailure { code, message }).unwrap_or_default()
 }
 
 /// Returns the bytes of a path or name that [`name::encode`] made text of.
@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn requests_are_checked() {
-        let read: Request = serde_json::from_str(r#"{"do":"read","nid":"7","offset":1,"length":2}"#).unwrap();
-        assert_eq!(read, Request::Read { nid: "7".into(), offset: 1, length: 2 });
+        let read: ImageRequest = serde_json::from_str(r#"{"do":"read","nid":"7","offset":1,"length":2}"#).unwrap();
+        assert_eq!(read, ImageRequest::Read { nid: "7".into(), offset: 1, length: 2 });
         for wrong in [r#"{"do":"erase"}"#, r#"{"do":"list"}"#, r#"{"do":"stat","path":"a","follow":1}"#, "[]", ""] {
-            assert!(serde_json::from_str::<Request>(wrong).is_err(), "{wrong}");
+            assert!(serde_json::from_str::<ImageRequest>(wrong).is_err(), "{wrong}");
         }
     }
 }

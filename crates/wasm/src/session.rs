@@ -11,7 +11,9 @@ use packfs_image::sink::{lookup, resolve, tar};
 use packfs_image::{AnyImage, Error, OpenOptions, ReadAt, Result, name};
 
 use crate::pages::FetchedPages;
-use crate::request::{AttributeFacts, EntryFacts, ImageFacts, Listing, Request, decode_name, describe_error};
+use crate::request::{
+    AttributeFacts, DirectoryListing, EntryFacts, ImageFacts, ImageRequest, decode_name, describe_error,
+};
 
 /// Maximum length of a read: what a page decodes without freezing.
 const READ_MAX: usize = 16 << 20;
@@ -26,7 +28,7 @@ const TAIL_LEN: u64 = 128 << 10;
 
 /// Result of an attempt.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// The answer, as JSON.
     Json(String),
     /// The answer, as bytes.
@@ -39,15 +41,15 @@ pub enum Outcome {
 
 /// An image that is read while its bytes arrive.
 #[derive(Debug)]
-pub struct Session {
+pub struct ImageSession {
     pages: Arc<FetchedPages>,
     image: Option<AnyImage>,
 }
 
-impl Session {
+impl ImageSession {
     /// Makes a session with an image of `len` bytes, none of which is there yet.
     pub fn new(len: u64) -> Self {
-        Session { pages: Arc::new(FetchedPages::new(len)), image: None }
+        ImageSession { pages: Arc::new(FetchedPages::new(len)), image: None }
     }
 
     /// Adds bytes of the image, from the beginning of a range that an attempt [missed](Outcome::Missing).
@@ -56,18 +58,18 @@ impl Session {
     }
 
     /// Tries a request with the bytes that are there.
-    pub fn attempt(&mut self, request: &Request) -> Outcome {
+    pub fn attempt(&mut self, request: &ImageRequest) -> RequestOutcome {
         let done = self.answer(request);
         // Bytes may be missing though the request succeeded or failed for another reason: both are wrong without them.
         let missing = self.pages.take_missing();
         match done {
-            _ if !missing.is_empty() => Outcome::Missing(missing),
+            _ if !missing.is_empty() => RequestOutcome::Missing(missing),
             Ok(outcome) => outcome,
-            Err(error) => Outcome::Failed(describe_error(&error)),
+            Err(error) => RequestOutcome::Failed(describe_error(&error)),
         }
     }
 
-    fn answer(&mut self, request: &Request) -> Result<Outcome> {
+    fn answer(&mut self, request: &ImageRequest) -> Result<RequestOutcome> {
         let opened = match self.image.take() {
             Some(opened) => opened,
             None => open(&self.pages)?,
@@ -79,31 +81,31 @@ impl Session {
         };
         let image = opened.image();
         match request {
-            Request::Info => {
+            ImageRequest::Info => {
                 let format = match opened {
                     AnyImage::Squashfs(_) => "squashfs",
                     AnyImage::Erofs(_) => "erofs",
                 };
                 json(&ImageFacts { format, bytes: self.pages.len(), inodes: image.inode_count() })
             }
-            Request::Stat { path, follow } => {
+            ImageRequest::Stat { path, follow } => {
                 let nid = find(image, path, *follow)?;
                 let path = decode_name(path);
                 let entry_name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
                 json(&EntryFacts::new(entry_name, nid, &image.stat(nid)?))
             }
-            Request::List { path, skip, count } => {
+            ImageRequest::List { path, skip, count } => {
                 let nid = find(image, path, true)?;
                 if image.stat(nid)?.kind != FileType::Dir {
                     return Err(Error::WrongType { path: path.into(), expected: "directory" });
                 }
                 json(&list(image, nid, *skip, *count)?)
             }
-            Request::Read { nid, offset, length } => {
+            ImageRequest::Read { nid, offset, length } => {
                 let nid = nid.parse().map_err(|_| Error::option("nid", nid, "not the number of an inode"))?;
-                read(image, Nid(nid), *offset, *length).map(Outcome::Bytes)
+                read(image, Nid(nid), *offset, *length).map(RequestOutcome::Bytes)
             }
-            Request::Xattrs { path } => {
+            ImageRequest::Xattrs { path } => {
                 let attributes = image.xattrs(find(image, path, true)?)?;
                 let facts = attributes.iter().map(|(attribute, value)| AttributeFacts {
                     name: name::encode(attribute).into_owned(),
@@ -111,10 +113,10 @@ impl Session {
                 });
                 json(&facts.collect::<Vec<_>>())
             }
-            Request::TarHeader { path, place, first_place } => {
+            ImageRequest::TarHeader { path, place, first_place } => {
                 let nid = find(image, path, false)?;
                 let first_place = first_place.as_deref().map(decode_name);
-                tar::member_header(image, &decode_name(place), nid, first_place.as_deref()).map(Outcome::Bytes)
+                tar::member_header(image, &decode_name(place), nid, first_place.as_deref()).map(RequestOutcome::Bytes)
             }
         }
     }
@@ -134,8 +136,8 @@ fn open(pages: &Arc<FetchedPages>) -> Result<AnyImage> {
     AnyImage::open(Arc::<FetchedPages>::clone(pages), options)
 }
 
-fn json(answer: &impl serde::Serialize) -> Result<Outcome> {
-    serde_json::to_string(answer).map(Outcome::Json).map_err(|error| Error::Misuse(error.to_string()))
+fn json(answer: &impl serde::Serialize) -> Result<RequestOutcome> {
+    serde_json::to_string(answer).map(RequestOutcome::Json).map_err(|error| Error::Misuse(error.to_string()))
 }
 
 /// Returns the inode at a path.
@@ -146,7 +148,7 @@ fn find(image: &dyn Image, path: &str, follow: bool) -> Result<Nid> {
 }
 
 /// Returns a part of a directory's entries.
-fn list(image: &dyn Image, dir: Nid, skip: usize, count: usize) -> Result<Listing> {
+fn list(image: &dyn Image, dir: Nid, skip: usize, count: usize) -> Result<DirectoryListing> {
     let all = image.read_dir(dir)?;
     let mut entries = Vec::new();
     let mut first_error = None;
@@ -159,7 +161,7 @@ fn list(image: &dyn Image, dir: Nid, skip: usize, count: usize) -> Result<Listin
     }
     match first_error {
         Some(error) => Err(error),
-        None => Ok(Listing { entries, total: all.len() }),
+        None => Ok(DirectoryListing { entries, total: all.len() }),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use packfs_codec::Choice;
 use packfs_image::source::{Contents, FileReader};
-use packfs_image::tree::{Conflict, Data, Ino, Kind, Meta, ROOT};
+use packfs_image::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT};
 use packfs_image::{Error, Result, Tree};
 
 use crate::rng::Rng;
@@ -37,7 +37,7 @@ pub fn measure(tree: &Tree) -> (u64, u64) {
     let mut inodes = 0;
     let walked = tree.walk(|ino, _| {
         inodes += 1;
-        if let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind {
+        if let Kind::File { size, data: FileData::Source { from, key } } = tree.inode(ino).kind {
             bytes += match size {
                 small if small < HOLES_FROM => small,
                 // What cannot be read is left out when it is built.
@@ -58,7 +58,7 @@ pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
     while let Some((from, to)) = dirs.pop() {
         for (name, ino) in tree.entries(from) {
             if let Some(known) = names[ino.0 as usize] {
-                copy.to.link(to, name, known, Conflict::Refuse)?;
+                copy.to.link(to, name, known, ConflictPolicy::Refuse)?;
                 continue;
             }
             let size = if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
@@ -88,7 +88,7 @@ pub(super) fn part(tree: &Tree, units: &[SampleUnit], bytes: u64, seed: u64, sto
         Ok(())
     })?;
     for (path, pieces) in found {
-        let Some((dir, name)) = copy.to.parent_of(&path, Meta::IMPLICIT_DIR)? else { continue };
+        let Some((dir, name)) = copy.to.parent_of(&path, InodeAttributes::IMPLICIT_DIR)? else { continue };
         for piece in pieces {
             copy.add(dir, &distinct(name, piece.offset), *piece)?;
         }
@@ -138,7 +138,7 @@ fn probe(tree: &Tree, unit: &SampleUnit) -> Result<Vec<u8>> {
     let mut raw = Vec::new();
     for at in 0..files {
         let SampledRange { ino, offset, len } = unit[at * unit.len() / files];
-        let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(ino).kind else { continue };
+        let Kind::File { data: FileData::Source { from, key }, .. } = &tree.inode(ino).kind else { continue };
         let start = raw.len();
         let most = PROBE_LEN / files;
         let most = usize::try_from(len).unwrap_or(usize::MAX).min(most);
@@ -157,7 +157,7 @@ fn cut(tree: &Tree, unit: u64) -> Result<Vec<SampleUnit>> {
     let mut units: Vec<SampleUnit> = Vec::new();
     let mut run: (u64, SampleUnit) = (0, Vec::new());
     tree.walk(|ino, _| {
-        let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind else { return Ok(()) };
+        let Kind::File { size, data: FileData::Source { from, key } } = tree.inode(ino).kind else { return Ok(()) };
         if size < unit {
             run.0 += size;
             run.1.push(SampledRange { ino, offset: 0, len: size });
@@ -246,15 +246,15 @@ impl<'t> CopiedTree<'t> {
         let mut source = None;
         let kind = match self.from.inode(piece.ino).kind {
             Kind::File { size, data } => {
-                if let Data::Source { from, key } = data {
+                if let FileData::Source { from, key } = data {
                     let SampledRange { offset, len, .. } = piece;
                     source = Some(PieceSource { from: Arc::clone(from), key, offset, len, whole: len == size });
                 }
-                Kind::File { size: piece.len, data: Data::Empty }
+                Kind::File { size: piece.len, data: FileData::Empty }
             }
             other => other.into_owned(),
         };
-        let ino = self.to.add(dir, name, self.from.meta(piece.ino), kind, Conflict::Refuse)?;
+        let ino = self.to.add(dir, name, self.from.meta(piece.ino), kind, ConflictPolicy::Refuse)?;
         copy_xattrs(self.from, &mut self.to, piece.ino, ino);
         if let Some(source) = source {
             self.pieces.push(source);
@@ -266,7 +266,7 @@ impl<'t> CopiedTree<'t> {
     fn done(mut self) -> Result<Tree> {
         let contents: Arc<dyn Contents> = Arc::new(SampledPieces { pieces: self.pieces, stop: self.stop });
         for (key, ino) in (0..).zip(self.files) {
-            self.to.set_data(ino, Data::Source { from: Arc::clone(&contents), key })?;
+            self.to.set_data(ino, FileData::Source { from: Arc::clone(&contents), key })?;
         }
         Ok(self.to)
     }

@@ -1,7 +1,7 @@
 //! Changes to the attributes of entries that are read from an image.
 
 use clap::Args;
-use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform};
+use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, TreeTransform};
 
 use super::value;
 use crate::output::failure::UsageError;
@@ -38,16 +38,16 @@ pub(crate) struct AlterArgs {
 
 impl AlterArgs {
     /// Returns the changes that all options together make.
-    pub(crate) fn resolve(&self) -> Result<Transform, UsageError> {
+    pub(crate) fn resolve(&self) -> Result<TreeTransform, UsageError> {
         let (uid, gid) = self.owner.unwrap_or_default();
-        Ok(Transform {
+        Ok(TreeTransform {
             uid,
             gid,
             mode: self.mode.clone().unwrap_or_default(),
             time: self.time.map_or(TimeChange::Keep, TimeChange::Set),
             drop_xattrs: self.no_xattrs,
             exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(|error| UsageError(error.to_string()))?,
-            ..Transform::default()
+            ..TreeTransform::default()
         })
     }
 }

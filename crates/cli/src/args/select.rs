@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use packfs_image::name::display;
 use packfs_image::sink::Selection;
-use packfs_image::source::Exclude;
+use packfs_image::source::ExcludeRules;
 
 use super::value;
 use crate::input;
@@ -128,12 +128,12 @@ pub(crate) struct ExcludeArgs {
 
 impl ExcludeArgs {
     /// Returns the patterns of all options together.
-    pub(crate) fn resolve(&self) -> Result<Exclude, UsageError> {
+    pub(crate) fn resolve(&self) -> Result<ExcludeRules, UsageError> {
         let mut globs = self.exclude.clone();
         for path in &self.exclude_from {
             globs.extend(patterns(path)?);
         }
-        let exclude = Exclude::new(globs).and_then(|exclude| exclude.with_regexes(&self.exclude_regex));
+        let exclude = ExcludeRules::new(globs).and_then(|exclude| exclude.with_regexes(&self.exclude_regex));
         exclude.map_err(|error| UsageError(error.to_string()))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_image::name::{display, encode};
 use packfs_seal::HashEffort;
-use packfs_seal::consumer::{Consumer, Enforcement, Examination, SealedImage, examine};
+use packfs_seal::consumer::{ConsumerProgram, KernelEnforcement, SealExamination, SealedImage, examine};
 use serde::Serialize;
 
 use super::seal::{open_image, read_certificate, usable_threads};
@@ -20,8 +20,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
     let certificate = args.certificate.as_deref().map(read_certificate).transpose()?;
     let data = open_image(&args.image)?;
     let consumer = match args.consumer {
-        SealConsumer::Systemd => Consumer::Systemd,
-        SealConsumer::Containerd => Consumer::Containerd,
+        SealConsumer::Systemd => ConsumerProgram::Systemd,
+        SealConsumer::Containerd => ConsumerProgram::Containerd,
     };
     let image = SealedImage { path: &args.image, data: &data, certificate: certificate.as_ref() };
     let meter = ProgressMeter::start(args.talk.quiet);
@@ -72,11 +72,15 @@ enum EnforcementName {
 }
 
 impl EnforcedSeal {
-    fn of(examined: &Examination) -> Self {
+    fn of(examined: &SealExamination) -> Self {
         let (name, text) = match examined.enforcement {
-            Enforcement::Unverified => (EnforcementName::Unverified, "it will be used without any verification"),
-            Enforcement::Refused => (EnforcementName::Refused, "it will not be used, or reading from it will fail"),
-            Enforcement::Signed => (EnforcementName::Signed, "every block will be verified, by a signed root hash"),
+            KernelEnforcement::Unverified => (EnforcementName::Unverified, "it will be used without any verification"),
+            KernelEnforcement::Refused => {
+                (EnforcementName::Refused, "it will not be used, or reading from it will fail")
+            }
+            KernelEnforcement::Signed => {
+                (EnforcementName::Signed, "every block will be verified, by a signed root hash")
+            }
             _ if examined.has_signature => (
                 EnforcementName::Unsigned,
                 "every block will be verified; name a --certificate to verify the signature of the root hash",

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use packfs_image::{Error, Excess};
+use packfs_image::{Error, ExceededLimit};
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -151,9 +151,9 @@ fn image_hint(error: &Error) -> Option<&'static str> {
         Error::NotFound { .. } | Error::NoMatch { .. } => "packfs list shows the paths in the image",
         Error::Exists { .. } => "--force replaces it",
         Error::NoIndex { .. } => "--index writes one, --reuse-index names it",
-        Error::Limit { why: Excess::Owners { .. }, .. } => "--owner sets one for all",
-        Error::Limit { why: Excess::Time { .. }, .. } => "--time sets one for all",
-        Error::Limit { why: Excess::XattrClass { .. }, .. } => {
+        Error::Limit { why: ExceededLimit::Owners { .. }, .. } => "--owner sets one for all",
+        Error::Limit { why: ExceededLimit::Time { .. }, .. } => "--time sets one for all",
+        Error::Limit { why: ExceededLimit::XattrClass { .. }, .. } => {
             "--exclude-xattr PATTERN leaves them out, --no-xattrs leaves all of them out"
         }
         _ => return None,
@@ -274,7 +274,7 @@ mod tests {
         let path = || std::path::PathBuf::from("a");
         let table: Vec<(anyhow::Error, u8, &str)> = vec![
             (Error::Exists { path: path() }.into(), 1, "--force"),
-            (Error::limit("a", Excess::Owners { max: 65536 }).into(), 1, "--owner"),
+            (Error::limit("a", ExceededLimit::Owners { max: 65536 }).into(), 1, "--owner"),
             (Error::limit("a", "too long").into(), 1, ""),
             (Error::option("block size", 5, "too small").into(), 2, ""),
             (Error::from("zstd:99".parse::<packfs_codec::Choice>().unwrap_err()).into(), 2, ""),

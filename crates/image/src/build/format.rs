@@ -7,12 +7,12 @@ use packfs_blocks::{Output, Progress};
 
 use super::summary::DataCounts;
 use super::{
-    CutOptions, FedBlocks, FormatDetails, Get, Order, ReusableUnits, ReuseLedger, ShardData, SharedOptions, TreeCensus,
-    WriterStart,
+    CutOptions, FedBlocks, FieldDecoder, FormatDetails, Order, ReusableUnits, ReuseLedger, ShardData, SharedOptions,
+    TreeCensus, WriterStart,
 };
 use crate::limits::FormatLimits;
-use crate::source::{Device, StayingData};
-use crate::tree::{Handling, Recipe, Tree};
+use crate::source::{SourceDevice, StayingData};
+use crate::tree::{DataHandling, FileRecipe, Tree};
 use crate::{Error, Result};
 
 /// Options of one format as users give them.
@@ -66,7 +66,7 @@ pub(crate) trait ImageFormat: Sync {
     }
 
     /// Takes the data of a shard from what [`ShardData::encode`] wrote.
-    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<Self::DataPositions>;
+    fn decode(&self, from: &mut FieldDecoder<'_>, scratch: Scratch) -> Result<Self::DataPositions>;
 
     /// Returns all that compressed bytes depend on besides the options.
     fn made_by(&self) -> Result<String>;
@@ -103,10 +103,10 @@ pub(crate) trait BlockWriter {
     type DataPositions: ShardData;
 
     /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
-    fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32>;
+    fn add_file(&mut self, size: u64, how: (DataHandling, FileRecipe), data_len: &dyn Fn() -> u64) -> Result<u32>;
 
     /// Adds the next additional device, before any file that stays on it.
-    fn add_device(&mut self, _device: &Device) -> Result<()> {
+    fn add_device(&mut self, _device: &SourceDevice) -> Result<()> {
         Ok(())
     }
 

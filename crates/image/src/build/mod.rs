@@ -60,11 +60,11 @@ pub(crate) use self::sums::{FileDigest, FileDigests};
 pub(crate) use self::unread::{UnreadFile, UnreadRange};
 pub(crate) use self::writes::PendingWrites;
 use crate::source::{Contents, Store};
-use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
+use crate::tree::{DataHandling, FileData, FileRecipe, Ino, Inode, Kind, Tree};
 use crate::{Error, Result};
 use packfs_tree::Finding;
-pub(crate) use packfs_tree::encoding::{Get, Put};
-pub use packfs_tree::{Rank, Recipes};
+pub(crate) use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
+pub use packfs_tree::{FileRank, RecipeTable};
 
 /// Number of bytes at the beginning of an image of any format that hold its superblock.
 const SUPERBLOCK_END: u64 = 4096;
@@ -254,7 +254,7 @@ struct BuildConductor<'p, 'env, K, W> {
 impl<K, W: BlockWriter> Store for BuildConductor<'_, '_, K, W> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
         self.feed.check_stream()?;
-        let how = (Handling::empty(), Recipe::default());
+        let how = (DataHandling::empty(), FileRecipe::default());
         let file = self.writer.add_file(size, how, &|| data.iter().map(|(_, len)| len).sum())?;
         if size == 0 {
             return Ok(file);
@@ -302,7 +302,7 @@ impl<K, W: BlockWriter> BuildConductor<'_, '_, K, W> {
             tree.touch(ahead);
             for &ino in ahead {
                 let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode(ino) else { continue };
-                let Data::Source { from, key } = data else { continue };
+                let FileData::Source { from, key } = data else { continue };
                 let referred = match tree.staying_data(&data)? {
                     Some((device, staying)) if size > 0 => self.writer.refer(size, device, &staying)?,
                     _ => None,
@@ -316,9 +316,9 @@ impl<K, W: BlockWriter> BuildConductor<'_, '_, K, W> {
                     referring.push(self.feed.pool.submit(move |_: &mut K| summed.unpacked(file, &*from, key, size)), 1);
                 }
                 let stored = match (size, referred) {
-                    (0, _) => Data::Empty,
-                    (_, Some(file)) => Data::Stored(first + file),
-                    _ => Data::Stored(first + self.put_file(from, key, size, (handling, recipe))?),
+                    (0, _) => FileData::Empty,
+                    (_, Some(file)) => FileData::Stored(first + file),
+                    _ => FileData::Stored(first + self.put_file(from, key, size, (handling, recipe))?),
                 };
                 tree.set_data(ino, stored)?;
             }
@@ -330,7 +330,13 @@ impl<K, W: BlockWriter> BuildConductor<'_, '_, K, W> {
     }
 
     /// Reads a file of `size` bytes, not 0; returns its number.
-    fn put_file(&mut self, from: &Arc<dyn Contents>, key: u64, size: u64, how: (Handling, Recipe)) -> Result<u32> {
+    fn put_file(
+        &mut self,
+        from: &Arc<dyn Contents>,
+        key: u64,
+        size: u64,
+        how: (DataHandling, FileRecipe),
+    ) -> Result<u32> {
         Error::unless_cancelled(self.progress)?;
         let file = self.writer.add_file(size, how, &|| data_len(&**from, key))?;
         self.feed.file(file, from, key, size);

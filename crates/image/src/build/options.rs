@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use packfs_codec::Choice;
 
-use super::{Order, Recipes, ReusedImage, Shards};
+use super::{Order, RecipeTable, ReusedImage, Shards};
 use crate::OnError;
 
 /// Options of a build, whatever the format.
@@ -14,7 +14,7 @@ pub struct SharedOptions {
     /// Codec, level and options.
     pub codec: Choice,
     /// Codecs and cluster sizes that single files have instead; EROFS only.
-    pub recipes: Recipes,
+    pub recipes: RecipeTable,
     /// Order of file data; without, one that suits the codec and what files share. Data that comes through a
     /// [`Store`](crate::source::Store) has its place when it comes; a [`Spool`](crate::source::Spool) keeps it for later.
     pub order: Option<Order>,
@@ -54,7 +54,7 @@ impl SharedOptions {
     pub(crate) fn new(codec: Choice) -> Self {
         SharedOptions {
             codec,
-            recipes: Recipes::default(),
+            recipes: RecipeTable::default(),
             order: None,
             dedup: true,
             shards: None,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::Rank;
+use super::FileRank;
 use crate::Error;
-use crate::tree::{Data, Kind, Tree};
+use crate::tree::{FileData, Kind, Tree};
 
 /// Content of an image.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Plan {
     pub tree: Tree,
     /// Regular files whose data is to lie before or behind that of the others; among files of one rank
     /// [`Options::order`](super::SharedOptions::order) decides.
-    pub order: Vec<Rank>,
+    pub order: Vec<FileRank>,
 }
 
 /// Returns, for each of `files` numbers, whether a name of the tree refers to that file; `None` if
@@ -22,7 +22,7 @@ pub struct Plan {
 pub(crate) fn referenced(tree: &Tree, files: usize) -> Option<Vec<bool>> {
     let mut referenced = vec![false; files];
     let walked = tree.walk(|ino, _| {
-        if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
+        if let Kind::File { data: FileData::Stored(file), .. } = tree.inode(ino).kind {
             referenced[file as usize] = true;
         }
         Ok(())
@@ -39,7 +39,7 @@ pub(super) fn leave_out(tree: &mut Tree, failed: &[(u32, Error)]) -> Vec<(String
     let gone: HashMap<u32, &Error> = failed.iter().map(|(file, e)| (*file, e)).collect();
     let mut left_out = Vec::new();
     tree.retain(|path, inode| match &inode.kind {
-        Kind::File { data: Data::Stored(file), .. } => match gone.get(file) {
+        Kind::File { data: FileData::Stored(file), .. } => match gone.get(file) {
             Some(error) => {
                 left_out.push((path.escape_ascii().to_string(), error.to_string()));
                 false

@@ -106,11 +106,11 @@ fn files_that_fail_leave_nothing_behind_and_do_not_affect_others() {
         let mut tree = spec.tree().unwrap();
         for (path, _, at, _) in failing {
             let ino = tree.lookup(path.as_bytes()).expect("a file of the tree");
-            let Kind::File { data: Data::Source { from, key }, .. } = tree.inode(ino).kind else {
+            let Kind::File { data: FileData::Source { from, key }, .. } = tree.inode(ino).kind else {
                 panic!("{path} is a file");
             };
             let from: Arc<dyn Contents> = Arc::new(Failing { from: Arc::clone(from), at });
-            tree.set_data(ino, Data::Source { from, key }).unwrap();
+            tree.set_data(ino, FileData::Source { from, key }).unwrap();
         }
         let what = format!("{options:?}");
         let image = Arc::new(Memory::default());
@@ -155,13 +155,16 @@ fn the_number_of_holes_is_limited() {
 }
 
 /// Returns wishes for the data of a file that an image with these options can fulfil.
-fn any_handling(options: &AnyOptions, seed: u64, ino: Ino) -> Handling {
-    let random =
-        Handling::from_bits_truncate(blake3::hash(&[seed, ino.0.into()].map(u64::to_le_bytes).concat()).as_bytes()[0]);
+fn any_handling(options: &AnyOptions, seed: u64, ino: Ino) -> DataHandling {
+    let random = DataHandling::from_bits_truncate(
+        blake3::hash(&[seed, ino.0.into()].map(u64::to_le_bytes).concat()).as_bytes()[0],
+    );
     match options {
         AnyOptions::Squashfs(_) => random,
-        AnyOptions::Erofs(options) if options.features.contains(Features::BITS_48) => random & Handling::NO_FRAGMENT,
-        AnyOptions::Erofs(_) => random & (Handling::STORE | Handling::NO_FRAGMENT),
+        AnyOptions::Erofs(options) if options.features.contains(Features::BITS_48) => {
+            random & DataHandling::NO_FRAGMENT
+        }
+        AnyOptions::Erofs(_) => random & (DataHandling::STORE | DataHandling::NO_FRAGMENT),
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
     use crate::source::{Dir, FileReader, Source, Store, dir};
-    use crate::tree::{Data, Kind, Tree};
+    use crate::tree::{FileData, Kind, Tree};
 
     struct NoStore;
 
@@ -120,7 +120,7 @@ mod tests {
         std::fs::write(&path, vec![7; 100_001]).unwrap();
         let mut tree = Tree::default();
         Dir::new(temporary.path(), dir::Options::default()).scan(&mut tree, &mut NoStore).unwrap();
-        let Kind::File { size, data: Data::Source { from, key } } = tree.inode(tree.lookup(b"file").unwrap()).kind
+        let Kind::File { size, data: FileData::Source { from, key } } = tree.inode(tree.lookup(b"file").unwrap()).kind
         else {
             panic!("the file was listed")
         };

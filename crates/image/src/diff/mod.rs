@@ -24,7 +24,7 @@ pub use self::superblock::superblocks;
 use crate::Result;
 use crate::image::{FileType, Image, Stat};
 use crate::sink::{Visit, Walk};
-use crate::tree::{Device, Time, XattrSet};
+use crate::tree::{DeviceNumber, Time, XattrSet};
 
 /// Options of a comparison.
 #[derive(Debug, Clone)]
@@ -227,7 +227,9 @@ impl ImageComparer<'_, '_> {
                 self.field(a, Aspect::Target, Some((to, other)), |to| difference::shown(to))?;
             }
             (FileType::Char(x), FileType::Char(y)) | (FileType::Block(x), FileType::Block(y)) => {
-                self.field(a, Aspect::Device, Some((*x, *y)), |Device { major, minor }| format!("{major}:{minor}"))?;
+                self.field(a, Aspect::Device, Some((*x, *y)), |DeviceNumber { major, minor }| {
+                    format!("{major}:{minor}")
+                })?;
             }
             _ => {}
         }

@@ -12,7 +12,7 @@ fn node(what: What) -> Node {
 }
 
 fn base() -> Spec {
-    let device = Device { major: 8, minor: 1 };
+    let device = DeviceNumber { major: 8, minor: 1 };
     let large = vec![text(1, 3 << 20), Piece::Hole(9 << 20), text(2, 3 << 20)];
     let sub = [(b"f".to_vec(), node(What::File(vec![text(3, 5000)]))), (b"p".to_vec(), node(What::Fifo))];
     let mut spec = Spec::of([
@@ -87,9 +87,9 @@ fn every_change_is_reported_once_with_both_values() {
         ),
         (|s| find(s, "large").what = What::File(vec![text(1, 3 << 20), Piece::Zeros(9 << 20), text(2, 3 << 20)]), &[]),
         (|s| find(s, "link").what = What::Symlink(b"to\n".to_vec()), &["link: target: target / to\\n"]),
-        (|s| find(s, "dev").what = What::Block(Device { major: 8, minor: 2 }), &["dev: device: 8:1 / 8:2"]),
+        (|s| find(s, "dev").what = What::Block(DeviceNumber { major: 8, minor: 2 }), &["dev: device: 8:1 / 8:2"]),
         (
-            |s| find(s, "dev").what = What::Char(Device { major: 8, minor: 1 }),
+            |s| find(s, "dev").what = What::Char(DeviceNumber { major: 8, minor: 1 }),
             &["dev: type: block device / character device"],
         ),
         (|s| find(s, "sub").what = What::Fifo, &["sub: type: directory / named pipe"]),

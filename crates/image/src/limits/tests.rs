@@ -11,7 +11,7 @@ use crate::source::{Contents, FileReader, Store};
 use crate::testing::{
     Attrs, Mount, Node, Piece, Spec, What, can_mount, differences, findings, snapshot, snapshot_tree, whole_seconds,
 };
-use crate::tree::{Conflict, Data, Device, Kind, Meta, ROOT, Time};
+use crate::tree::{ConflictPolicy, DeviceNumber, FileData, InodeAttributes, Kind, ROOT, Time};
 use crate::{AnyImage, Error, OpenOptions, Plan, Result, Tree, WarningKind, erofs, squashfs};
 
 /// A format under test.
@@ -86,7 +86,7 @@ fn names(bytes: usize) -> impl Iterator<Item = (String, Vec<u8>)> {
 
 fn cases(format: &Format) -> Vec<Case> {
     let link = |len: usize| node(What::Symlink(vec![b'x'; len]));
-    let char_at = |major, minor| node(What::Char(Device { major, minor }));
+    let char_at = |major, minor| node(What::Char(DeviceNumber { major, minor }));
     let value = |len: usize| with_xattr(file(), "user.v", &vec![b'v'; len]);
     let acl = [&[2, 0, 0, 0][..], &entry(1, 6), &entry(4, 4), &entry(32, 4)].concat();
     let owned = |uid, gid| {
@@ -225,8 +225,8 @@ fn limits_are_checked_before_any_data_is_read() {
         let spec = Spec::of([(b"b".to_vec(), with_xattr(What::Fifo, "user.x", b"v"))]);
         let mut tree = spec.tree().unwrap();
         let from: Arc<dyn Contents> = Arc::new(Unreadable);
-        let kind = Kind::File { size: 1 << 20, data: Data::Source { from, key: 0 } };
-        tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
+        let kind = Kind::File { size: 1 << 20, data: FileData::Source { from, key: 0 } };
+        tree.add(ROOT, b"a", InodeAttributes::IMPLICIT_DIR, kind, ConflictPolicy::Refuse).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let error = (format.build)(&dir.path().join("image"), tree).unwrap_err().to_string();
         assert!(error.starts_with("b: "), "{}: {error}", format.kind);

@@ -3,18 +3,18 @@
 
 use crate::Result;
 use crate::image::{Image, ImageWrapper, Nid, Stat, mode_without_acl};
-use crate::tree::{Transform, XattrSet, acl};
+use crate::tree::{TreeTransform, XattrSet, acl};
 
-/// An image as a [`Transform`] changes it.
+/// An image as a [`TreeTransform`] changes it.
 #[derive(Debug)]
 pub struct AlteredImage<'i> {
     image: &'i dyn Image,
-    change: Transform,
+    change: TreeTransform,
 }
 
 impl<'i> AlteredImage<'i> {
     /// Changes the attributes of `image`.
-    pub fn new(image: &'i dyn Image, change: Transform) -> Self {
+    pub fn new(image: &'i dyn Image, change: TreeTransform) -> Self {
         AlteredImage { image, change }
     }
 }
@@ -63,12 +63,12 @@ mod tests {
         let mut fake = FakeImage::default().dir(0, &[("a", 1), ("l", 2)]).file(1, b"text");
         fake.set(2, FileType::Symlink { target: b"a"[..].into() }, 0o777);
         let time = Time { secs: 5, nanos: 0 };
-        let change = Transform {
+        let change = TreeTransform {
             uid: Some(7),
             mode: "D0700,F0600".parse().unwrap(),
             time: TimeChange::Set(time),
             exclude_xattrs: ExcludeXattrs::new(["user.*"]).unwrap(),
-            ..Transform::default()
+            ..TreeTransform::default()
         };
         let gid = fake.stat(Nid(1)).unwrap().gid;
         let altered: &dyn Image = &AlteredImage::new(&fake, change);
@@ -79,7 +79,8 @@ mod tests {
         let mut text = [0; 8];
         assert_eq!(altered.read_at(Nid(1), &mut text, 0).unwrap(), 4);
         assert_eq!((altered.read_dir(Nid(0)).unwrap().len(), altered.lookup(Nid(0), b"l").unwrap()), (2, Some(Nid(2))));
-        let none: &dyn Image = &AlteredImage::new(&fake, Transform { drop_xattrs: true, ..Transform::default() });
+        let none: &dyn Image =
+            &AlteredImage::new(&fake, TreeTransform { drop_xattrs: true, ..TreeTransform::default() });
         assert!(!none.may_have_xattrs() && none.xattrs(Nid(1)).unwrap().is_empty());
     }
 }

@@ -16,7 +16,7 @@ use super::names::NameCounts;
 use super::tar::{TarOptions, TarSummary, extents, placed};
 use crate::image::{FileType, Image, Nid, Stat, mode_without_acl};
 use crate::source::packlist::DATA_MARK;
-use crate::tree::{Device, path_of};
+use crate::tree::{DeviceNumber, path_of};
 use crate::{Error, Part, Result, Warnings};
 
 /// Writes `image`, or the part selected by [`TarOptions::select`], to `out`. Parent directories of selected entries and
@@ -187,7 +187,7 @@ impl PseudoFormatter<'_> {
                 self.text.push(b' ');
                 self.text.extend_from_slice(target);
             }
-            FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
+            FileType::Char(DeviceNumber { major, minor }) | FileType::Block(DeviceNumber { major, minor }) => {
                 self.add(format_args!(" {major} {minor}"));
             }
             FileType::Fifo => self.text.extend_from_slice(b" f"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::image::Stat;
-use crate::source::Exclude;
+use crate::source::ExcludeRules;
 use crate::tree::check_name;
 use packfs_blocks::system::{OsStrExt, os_str};
 
@@ -17,13 +17,13 @@ pub struct Selection {
     /// Paths with everything below them, see [`Walk::new`](super::Walk::new); empty for everything.
     pub paths: Vec<PathBuf>,
     /// Regular expressions; entries whose path matches one are selected, too, with everything below them. The syntax is
-    /// that of [`Exclude::with_regexes`].
+    /// that of [`ExcludeRules::with_regexes`].
     pub regexes: Vec<String>,
     /// True to follow symbolic links in paths that are no globs: each link on the way is selected, and the entry to which
     /// they lead. If they lead nowhere, the path is missing.
     pub follow: bool,
     /// Entries to leave out of that.
-    pub exclude: Exclude,
+    pub exclude: ExcludeRules,
     /// Greatest number of components of a path; deeper entries are left out.
     pub max_depth: Option<usize>,
     /// Types to leave out, by the letters of `find -type`.

@@ -12,11 +12,11 @@ use super::lookup::{lookup, trace};
 use super::{EntryDecision, Selection};
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
-use crate::source::Exclude;
+use crate::source::ExcludeRules;
 use crate::tree::{check_name, components, path_of};
 use crate::{Error, Result};
 use packfs_blocks::system::OsStrExt;
-use packfs_tree::regex::Regexes;
+use packfs_tree::regex::RegexSet;
 
 /// Maximum depth of directories; deeper than any path that a program could use.
 const MAX_DEPTH: usize = 4096;
@@ -29,7 +29,7 @@ const MAX_PATH: usize = 1 << 16;
 pub struct Walk<'i> {
     image: &'i dyn Image,
     paths: SelectedPaths,
-    exclude: Exclude,
+    exclude: ExcludeRules,
     /// Letters of types that are left out.
     without: Vec<u8>,
     prune: bool,
@@ -284,7 +284,7 @@ struct SelectedPaths {
     globs: GlobSet,
     patterns: Vec<(PathBuf, bool)>,
     /// Expressions as given and compiled; true if they selected something.
-    regexes: Vec<(String, Regexes, bool)>,
+    regexes: Vec<(String, RegexSet, bool)>,
     may_miss: bool,
     scratch: Vec<usize>,
 }
@@ -328,7 +328,7 @@ impl SelectedPaths {
         exact.sort();
         let globs = globs.build().map_err(|e| Error::pattern("", e.to_string()))?;
         let everything = paths.is_empty() && regexes.is_empty();
-        let compiled = |regex: &String| Ok((regex.clone(), Regexes::new(&[regex])?, false));
+        let compiled = |regex: &String| Ok((regex.clone(), RegexSet::new(&[regex])?, false));
         let regexes = regexes.iter().map(compiled).collect::<Result<_>>()?;
         Ok(SelectedPaths { everything, exact, globs, patterns, regexes, may_miss: *may_miss, scratch: Vec::new() })
     }
@@ -570,7 +570,7 @@ mod tests {
             (&[], &["*"], &[""]),
         ];
         for (paths, exclude, expected) in cases {
-            let (image, exclude) = (image(), Exclude::new(exclude).unwrap());
+            let (image, exclude) = (image(), ExcludeRules::new(exclude).unwrap());
             let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
             let select = Selection { exclude, ..Selection::from(paths.clone()) };
             let mut walk = Walk::over(&image, &select).unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{Entry, open};
 use crate::testing::{Sink, gzip};
-use crate::tree::{Data, Kind, Tree};
+use crate::tree::{FileData, Kind, Tree};
 use crate::{Builder, Error, Result};
 
 const NAMES: [&str; 3] = ["a.tar", "a.tar.gz", "a.sqfs"];
@@ -31,7 +31,7 @@ fn read_changing(path: &Path, before: impl Fn(&Path), after: impl Fn(&Path)) -> 
     let mut tree = Tree::default();
     source.scan(&mut tree, &mut Sink)?;
     after(path);
-    if let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(tree.lookup(b"f").unwrap()).kind {
+    if let Kind::File { data: FileData::Source { from, key }, .. } = &tree.inode(tree.lookup(b"f").unwrap()).kind {
         let mut file = from.open(*key)?;
         file.read_exact_at(&mut [0; 3000], 0)?;
         file.finish()?;

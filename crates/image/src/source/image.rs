@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::{Contents, Device, Exclude, FileReader, Source, StayingData, Store, unchanged};
+use super::{Contents, ExcludeRules, FileReader, Source, SourceDevice, StayingData, Store, unchanged};
 use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::name::display;
 use crate::sink::names::NameCounts;
-use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
+use crate::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT, XattrSet};
 use crate::{AnyImage, Error, Result, Tree, erofs};
 
 /// An image whose files are packed into another.
@@ -19,14 +19,14 @@ pub struct FromImage {
     files: Arc<ImageFiles>,
     /// Name of the device that the image becomes, if it does.
     device: Option<String>,
-    exclude: Exclude,
+    exclude: ExcludeRules,
     xattrs: bool,
 }
 
 impl FromImage {
     /// Makes a source of everything in `image` that `exclude` does not match; with extended
     /// attributes if `xattrs`. `name` is for messages.
-    pub fn new(image: Arc<dyn Image>, name: impl Into<PathBuf>, exclude: Exclude, xattrs: bool) -> Self {
+    pub fn new(image: Arc<dyn Image>, name: impl Into<PathBuf>, exclude: ExcludeRules, xattrs: bool) -> Self {
         let files = ImageFiles { image, placed: None, bytes: None, name: name.into() };
         FromImage { files: Arc::new(files), device: None, exclude, xattrs }
     }
@@ -45,7 +45,7 @@ impl FromImage {
         image: AnyImage,
         bytes: Arc<dyn ReadAt>,
         name: &Path,
-        exclude: Exclude,
+        exclude: ExcludeRules,
         xattrs: bool,
     ) -> Result<Self> {
         let AnyImage::Erofs(reader) = image else {
@@ -58,7 +58,7 @@ impl FromImage {
         Ok(FromImage { files: Arc::new(files), device: Some(tag), exclude, xattrs })
     }
 
-    fn meta(&self, tree: &mut Tree, nid: Nid, stat: &Stat) -> Result<Meta> {
+    fn meta(&self, tree: &mut Tree, nid: Nid, stat: &Stat) -> Result<InodeAttributes> {
         let Stat { mut mode, uid, gid, mtime, .. } = *stat;
         let mut set = XattrSet::new();
         if !self.xattrs {
@@ -66,14 +66,16 @@ impl FromImage {
         } else if stat.has_xattrs {
             set = self.files.image.xattrs(nid)?;
         }
-        Ok(Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(set) })
+        Ok(InodeAttributes { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(set) })
     }
 
     fn kind(&self, nid: Nid, kind: FileType) -> Kind {
         match kind {
             FileType::Dir => Kind::Dir,
-            FileType::File { size: 0 } => Kind::File { size: 0, data: Data::Empty },
-            FileType::File { size } => Kind::File { size, data: Data::Source { from: self.files.clone(), key: nid.0 } },
+            FileType::File { size: 0 } => Kind::File { size: 0, data: FileData::Empty },
+            FileType::File { size } => {
+                Kind::File { size, data: FileData::Source { from: self.files.clone(), key: nid.0 } }
+            }
             FileType::Symlink { target } => Kind::Symlink(target),
             FileType::Char(device) => Kind::Char(device),
             FileType::Block(device) => Kind::Block(device),
@@ -90,7 +92,12 @@ impl Source for FromImage {
         self.add_to(tree, ROOT)?;
         if let (Some(tag), Some(bytes)) = (&self.device, &self.files.bytes) {
             let clusters = self.files.placed.as_ref().map(|image| image.clustered_image()).transpose()?;
-            tree.devices.push(Device { contents: self.files.clone(), len: bytes.len(), tag: tag.clone(), clusters });
+            tree.devices.push(SourceDevice {
+                contents: self.files.clone(),
+                len: bytes.len(),
+                tag: tag.clone(),
+                clusters,
+            });
         }
         Ok(())
     }
@@ -120,11 +127,11 @@ impl FromImage {
         }
         let Some(name) = below else { return self.add_to(tree, ROOT) };
         let meta = self.root_meta(tree)?;
-        let dir = tree.add(ROOT, name, meta, Kind::Dir, Conflict::Refuse)?;
+        let dir = tree.add(ROOT, name, meta, Kind::Dir, ConflictPolicy::Refuse)?;
         self.add_to(tree, dir)
     }
 
-    fn root_meta(&self, tree: &mut Tree) -> Result<Meta> {
+    fn root_meta(&self, tree: &mut Tree) -> Result<InodeAttributes> {
         let image = &*self.files.image;
         self.meta(tree, image.root(), &image.stat(image.root())?)
     }
@@ -154,7 +161,7 @@ impl FromImage {
             names.add(&path, &stat)?;
             if let Some(first) = links.get(&entry.nid) {
                 if !self.exclude.matches(&path, false) {
-                    tree.link(dir, &entry.name, *first, Conflict::Replace)?;
+                    tree.link(dir, &entry.name, *first, ConflictPolicy::Replace)?;
                 }
                 continue;
             }
@@ -163,7 +170,7 @@ impl FromImage {
                 continue;
             }
             let meta = self.meta(tree, entry.nid, &stat)?;
-            let ino = tree.add(dir, &entry.name, meta, self.kind(entry.nid, stat.kind), Conflict::Replace)?;
+            let ino = tree.add(dir, &entry.name, meta, self.kind(entry.nid, stat.kind), ConflictPolicy::Replace)?;
             if is_dir {
                 if !dirs.insert(entry.nid) {
                     let why = format!("the directory `/{}` has a second name", path.escape_ascii());
@@ -261,7 +268,7 @@ mod tests {
         Arc::new(TreeImage::new(Box::leak(Box::new(spec.tree().unwrap()))))
     }
 
-    fn scan(image: Arc<dyn Image>, exclude: Exclude, xattrs: bool) -> Result<Tree> {
+    fn scan(image: Arc<dyn Image>, exclude: ExcludeRules, xattrs: bool) -> Result<Tree> {
         let mut tree = Tree::default();
         FromImage::new(image, "test.img", exclude, xattrs).scan(&mut tree, &mut NoStore).map(|()| tree)
     }
@@ -270,7 +277,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn an_image_gives_the_tree_it_was_made_from(spec in specs(Shape::default())) {
-            let tree = scan(image_of(&spec), Exclude::default(), true).unwrap();
+            let tree = scan(image_of(&spec), ExcludeRules::default(), true).unwrap();
             let (was, is) = (snapshot_tree(&spec.tree().unwrap()).unwrap(), snapshot_tree(&tree).unwrap());
             prop_assert_eq!(differences(&was, &is), Vec::<String>::new());
         }
@@ -285,7 +292,7 @@ mod tests {
         ]);
         spec.links = vec![(b"a/x".to_vec(), b"a/z.o".to_vec()), (b"a/y.o".to_vec(), b"y".to_vec())];
         spec.root.attrs.xattrs.insert("user.a".into(), b"v".to_vec());
-        let tree = scan(image_of(&spec), Exclude::new(["*.o", "/tmp"]).unwrap(), false).unwrap();
+        let tree = scan(image_of(&spec), ExcludeRules::new(["*.o", "/tmp"]).unwrap(), false).unwrap();
         let found = snapshot_tree(&tree).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), ["", "a", "a/x", "y"]);
         assert!(found[""].xattrs.is_empty());
@@ -332,15 +339,17 @@ mod tests {
     #[test]
     fn a_directory_within_itself_is_refused() {
         let tree = Box::leak(Box::new(Tree::default()));
-        let error = scan(Arc::new(Looping(TreeImage::new(tree))), Exclude::default(), true).unwrap_err();
+        let error = scan(Arc::new(Looping(TreeImage::new(tree))), ExcludeRules::default(), true).unwrap_err();
         assert!(error.to_string().contains("the directory `/loop` has a second name"), "{error}");
     }
 
     #[test]
     fn holes_are_reported() {
         let pieces = vec![Piece::Hole(10), Piece::Zeros(5), Piece::Text { seed: 0, len: 5 }, Piece::Hole(7)];
-        let tree = scan(image_of(&Spec::of([(b"f".to_vec(), Node::file(pieces))])), Exclude::default(), true).unwrap();
-        let Kind::File { size: 27, data: Data::Source { from, key } } = &tree.inode(tree.lookup(b"f").unwrap()).kind
+        let tree =
+            scan(image_of(&Spec::of([(b"f".to_vec(), Node::file(pieces))])), ExcludeRules::default(), true).unwrap();
+        let Kind::File { size: 27, data: FileData::Source { from, key } } =
+            &tree.inode(tree.lookup(b"f").unwrap()).kind
         else {
             panic!("a file of 27 bytes")
         };

@@ -14,9 +14,9 @@ pub use open::open;
 pub use packfs_source::{Dir, Entries, Entry, HotList, LazySpool, PackList, SortFile, Source, Spool, Store, archive};
 pub(crate) use packfs_source::{PathList, data_order, tar, unchanged};
 pub(crate) use packfs_tree::{
-    ClusterDecoder, ClusteredImage, Device, ExtentStorage, PackedStream, Run, StayingData, StoredExtent,
+    ClusterDecoder, ClusteredImage, DataRun, ExtentStorage, PackedStream, SourceDevice, StayingData, StoredExtent,
 };
-pub use packfs_tree::{Contents, Exclude, FileReader, Seen, xattr_value};
+pub use packfs_tree::{Contents, ExcludeRules, FileFingerprint, FileReader, xattr_value};
 
 /// Directories and files of the running system.
 pub mod dir {

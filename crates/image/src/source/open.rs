@@ -14,7 +14,7 @@ use packfs_blocks::system::{FileTypeExt, OsStrExt, os_str};
 use super::archive;
 use super::decompress;
 use super::dir;
-use super::{Dir, Exclude, FromImage, PackList, Source};
+use super::{Dir, ExcludeRules, FromImage, PackList, Source};
 use crate::name::display;
 use crate::tree::Time;
 use crate::{AnyImage, Error, OpenOptions, Result};
@@ -190,7 +190,7 @@ fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &SourceReadOptions) 
 pub fn whole_image(path: &Path) -> Result<FromImage> {
     let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
     let image = AnyImage::open(bytes.clone(), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
-    Ok(FromImage::new(image.into_image(), path, Exclude::default(), true).of_bytes(bytes))
+    Ok(FromImage::new(image.into_image(), path, ExcludeRules::default(), true).of_bytes(bytes))
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
                 None => dir.path().join(argument),
             };
             for excluded in [false, true] {
-                let exclude = Exclude::new(excluded.then_some("inside")).unwrap();
+                let exclude = ExcludeRules::new(excluded.then_some("inside")).unwrap();
                 let scan = dir::Options::default().set(|scan| scan.exclude = exclude);
                 let options = SourceReadOptions { scan, ..Default::default() };
                 let mut tree = Tree::default();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Advice, fadvise, major, minor, stat};
 
 use super::{Mount, mix};
-use crate::tree::{Data, Ino, Kind, ROOT};
+use crate::tree::{FileData, Ino, Kind, ROOT};
 use crate::{Result, Tree};
 
 /// Longer files are not read: random trees have them only if they consist of holes.
@@ -84,7 +84,7 @@ pub fn misreadings(tree: &Tree, image: &Path, kind: &str) -> Vec<String> {
 /// Returns the contents of the files of a tree.
 fn expected(tree: &Tree) -> Result<Vec<ExpectedFile>> {
     fn visit(tree: &Tree, ino: Ino, path: &Path, out: &mut Vec<ExpectedFile>) -> Result<()> {
-        if let Kind::File { size, data: Data::Source { from, key } } = tree.inode(ino).kind
+        if let Kind::File { size, data: FileData::Source { from, key } } = tree.inode(ino).kind
             && size <= FILE_MAX
         {
             let mut bytes = vec![0; usize::try_from(size).expect("64 MiB at most")];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packfs_image::image::FileType;
 use packfs_image::source::{Entries, Entry};
-use packfs_image::tree::{Device, Time};
+use packfs_image::tree::{DeviceNumber, Time};
 use packfs_image::{Builder, Codec, Error, Fs};
 
 fn builders() -> [Builder<'static>; 2] {
@@ -32,8 +32,8 @@ fn entries_of_all_kinds_arrive() {
             Entry::stream("streamed", long.len() as u64, Cursor::new(long.clone())),
             Entry::stored("stored", stored),
             Entry::symlink("link", "a/deep/file"),
-            Entry::char_device("null", Device { major: 1, minor: 3 }),
-            Entry::block_device("loop", Device { major: 7, minor: 0 }),
+            Entry::char_device("null", DeviceNumber { major: 1, minor: 3 }),
+            Entry::block_device("loop", DeviceNumber { major: 7, minor: 0 }),
             Entry::fifo("fifo"),
             Entry::socket("socket"),
         ];
@@ -48,8 +48,8 @@ fn entries_of_all_kinds_arrive() {
         assert_eq!((root.mode, root.uid, root.gid, root.mtime.secs), (0o700, 1, 2, 5));
         assert_eq!(fs.metadata("a/deep").unwrap().mode, 0o755);
         let kind = |path: &str| fs.symlink_metadata(path).unwrap().kind;
-        assert_eq!(kind("null"), FileType::Char(Device { major: 1, minor: 3 }));
-        assert_eq!(kind("loop"), FileType::Block(Device { major: 7, minor: 0 }));
+        assert_eq!(kind("null"), FileType::Char(DeviceNumber { major: 1, minor: 3 }));
+        assert_eq!(kind("loop"), FileType::Block(DeviceNumber { major: 7, minor: 0 }));
         assert_eq!((kind("fifo"), kind("socket")), (FileType::Fifo, FileType::Socket));
         assert_eq!(kind("link"), FileType::Symlink { target: (*b"a/deep/file").into() });
     }

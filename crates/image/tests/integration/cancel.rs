@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use packfs_image::source::{Dir, Exclude, FromImage, Source, Store, dir};
+use packfs_image::source::{Dir, ExcludeRules, FromImage, Source, Store, dir};
 use packfs_image::{Choice, Error, Fs, OnError, Plan, Progress, ReadAt, Result, Tree, erofs, sink, squashfs};
 
 /// An image that cancels the operation that reads it, at a given read.
@@ -121,7 +121,7 @@ fn a_conversion_leaves_nothing() {
     for image in &images {
         at_every_read(image, |fs, progress| {
             let convert = |store: &mut dyn Store| {
-                scan(FromImage::new(fs.clone().into_image(), "source", Exclude::default(), true), store)
+                scan(FromImage::new(fs.clone().into_image(), "source", ExcludeRules::default(), true), store)
             };
             for result in build(out.path(), progress, convert) {
                 if let Err(error) = result {

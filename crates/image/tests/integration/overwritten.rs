@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use packfs_blocks::io::FileAt;
-use packfs_image::source::{Dir, Exclude, FromImage, Source, Store, dir};
+use packfs_image::source::{Dir, ExcludeRules, FromImage, Source, Store, dir};
 use packfs_image::{
     AnyImage, Choice, Error, Image, OpenOptions, Plan, Progress, ReadAt, Result, Tree, erofs, sink, squashfs,
 };
@@ -161,8 +161,9 @@ fn an_archive_stops() {
 fn a_conversion_stops() {
     at_every_read(|image| {
         let out = tempfile::tempdir().unwrap();
-        let convert =
-            |store: &mut dyn Store| scan(FromImage::new(Arc::clone(image), "source", Exclude::default(), true), store);
+        let convert = |store: &mut dyn Store| {
+            scan(FromImage::new(Arc::clone(image), "source", ExcludeRules::default(), true), store)
+        };
         for built in build(out.path(), convert) {
             let converted = AnyImage::open(Arc::new(FileAt::open(&built?, 0).unwrap()), OpenOptions::default())?;
             let extracted = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use packfs_image::request::{AppendedImage, NewRoot, RequestNotes};
 use packfs_image::rules::Rules;
-use packfs_image::tree::Whiteouts;
+use packfs_image::tree::WhiteoutPolicy;
 use packfs_image::{BuildRequest, Error, Fs, Progress, squashfs};
 
 /// Makes two layers, an archive's worth of entries below `base` and changes of them in `local`.
@@ -63,7 +63,7 @@ fn each_field_applies_when_the_documentation_says() {
     assert!(has(&plain, "etc/.wh.motd") && has(&plain, "Welcome."), "{plain:?}");
 
     let mut stripped = request(place);
-    stripped.whiteouts = Whiteouts::Strip;
+    stripped.whiteouts = WhiteoutPolicy::Strip;
     let without_marks = built(place, &stripped);
     assert!(!has(&without_marks, ".wh.") && has(&without_marks, "new tool"), "{without_marks:?}");
 

@@ -9,15 +9,15 @@ use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 
 use super::parts::{FoundTree, check_signature, check_tree, read_small, with_suffix};
-use super::{Examination, Findings, SealMistake, SealedImage};
+use super::{OpenExamination, SealExamination, SealMistake, SealedImage};
 use crate::containerd::LayerMetadata;
 use crate::error::{Error, Result};
 use crate::names::ContainerdFiles;
 use crate::tree::{HashEffort, RootHash};
 use crate::verity::{HashArea, Uuid};
 
-pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<Examination> {
-    let mut findings = Findings::default();
+pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<SealExamination> {
+    let mut findings = OpenExamination::default();
     let files = ContainerdFiles::of(image.path);
     let Some(json) = read_small(&files.metadata)? else {
         findings.add(SealMistake::NoMetadata { expected: files.metadata });
@@ -51,7 +51,7 @@ pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<Exa
 fn open_hash_file(
     image: SealedImage<'_>,
     metadata: &LayerMetadata,
-    findings: &mut Findings,
+    findings: &mut OpenExamination,
 ) -> Result<Option<Arc<dyn ReadAt>>> {
     if metadata.hash_device.is_empty() {
         return Ok(Some(Arc::clone(image.data)));

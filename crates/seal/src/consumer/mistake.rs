@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use packfs_blocks::name::display;
 
-use super::Enforcement;
+use super::KernelEnforcement;
 use crate::signature::SignatureError;
 
 /// Something that keeps a seal from being enforced, or an image from being used.
@@ -231,18 +231,18 @@ impl SealMistake {
     }
 
     /// Returns what is enforced at most, with this mistake.
-    pub(super) fn effect(&self) -> Enforcement {
+    pub(super) fn effect(&self) -> KernelEnforcement {
         match self {
             SealMistake::NoRootHash { .. }
             | SealMistake::RootHashName { .. }
             | SealMistake::NoHashTree { .. }
             | SealMistake::HashTreeName { .. }
             | SealMistake::AppendedTree { .. }
-            | SealMistake::NoMetadata { .. } => Enforcement::Unverified,
+            | SealMistake::NoMetadata { .. } => KernelEnforcement::Unverified,
             SealMistake::NoSignature { .. } | SealMistake::SignatureName { .. } | SealMistake::ImageGrown { .. } => {
-                Enforcement::Unsigned
+                KernelEnforcement::Unsigned
             }
-            _ => Enforcement::Refused,
+            _ => KernelEnforcement::Refused,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::tree::{HashEffort, RootHash};
 /// Programs whose way of reading a seal is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Consumer {
+pub enum ConsumerProgram {
     /// systemd: sysext, portable services, `RootImage=`, nspawn.
     Systemd,
     /// The EROFS snapshotter of containerd, with dm-verity.
@@ -30,7 +30,7 @@ pub enum Consumer {
 /// What the kernel will enforce for an image in the end, from the worst to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Enforcement {
+pub enum KernelEnforcement {
     /// The image is used without any verification, and nobody is told.
     Unverified,
     /// The image is not used, or reading from it fails.
@@ -55,9 +55,9 @@ pub struct SealedImage<'i> {
 /// Result of an examination.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Examination {
+pub struct SealExamination {
     /// What will be enforced.
-    pub enforcement: Enforcement,
+    pub enforcement: KernelEnforcement,
     /// The root hash that the consumer finds.
     pub root_hash: Option<RootHash>,
     /// True if a signature is there, even if no certificate was given to verify it by.
@@ -71,32 +71,32 @@ pub struct Examination {
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) if a file that exists cannot be read; [`Error::Interrupted`](crate::Error::Interrupted).
 /// Anything else that is wrong is a mistake in the result.
-pub fn examine(consumer: Consumer, image: SealedImage<'_>, effort: &HashEffort) -> Result<Examination> {
+pub fn examine(consumer: ConsumerProgram, image: SealedImage<'_>, effort: &HashEffort) -> Result<SealExamination> {
     match consumer {
-        Consumer::Systemd => systemd::examine(image, effort),
-        Consumer::Containerd => containerd::examine(image, effort),
+        ConsumerProgram::Systemd => systemd::examine(image, effort),
+        ConsumerProgram::Containerd => containerd::examine(image, effort),
     }
 }
 
 /// An examination under way.
 #[derive(Debug, Default)]
-struct Findings {
+struct OpenExamination {
     mistakes: Vec<SealMistake>,
     has_signature: bool,
     is_signed: bool,
 }
 
-impl Findings {
+impl OpenExamination {
     fn add(&mut self, mistake: SealMistake) {
         self.mistakes.push(mistake);
     }
 
     /// Decides what will be enforced: the worst effect of all mistakes.
-    fn conclude(self, root_hash: Option<RootHash>) -> Examination {
-        let best = if self.is_signed { Enforcement::Signed } else { Enforcement::Unsigned };
+    fn conclude(self, root_hash: Option<RootHash>) -> SealExamination {
+        let best = if self.is_signed { KernelEnforcement::Signed } else { KernelEnforcement::Unsigned };
         let effects = self.mistakes.iter().map(SealMistake::effect);
         let enforcement = effects.min().map_or(best, |worst| worst.min(best));
-        let Findings { mistakes, has_signature, .. } = self;
-        Examination { enforcement, root_hash, has_signature, mistakes }
+        let OpenExamination { mistakes, has_signature, .. } = self;
+        SealExamination { enforcement, root_hash, has_signature, mistakes }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::ReadAt;
 
-use super::{Findings, SealMistake, SealedImage};
+use super::{OpenExamination, SealMistake, SealedImage};
 use crate::contents::ImageContents;
 use crate::error::{Error, Result};
 use crate::signature::DetachedSignature;
@@ -59,7 +59,7 @@ pub(super) fn check_tree(
     found: FoundTree<'_>,
     root_hash: &RootHash,
     effort: &HashEffort,
-    findings: &mut Findings,
+    findings: &mut OpenExamination,
 ) -> Result<()> {
     let Some(area) = read_area(found, findings)? else { return Ok(()) };
     let before = findings.mistakes.len();
@@ -109,7 +109,7 @@ impl DamageCount {
 }
 
 /// Reads the superblock; a wrong one is a mistake.
-fn read_area(found: FoundTree<'_>, findings: &mut Findings) -> Result<Option<HashArea>> {
+fn read_area(found: FoundTree<'_>, findings: &mut OpenExamination) -> Result<Option<HashArea>> {
     let mut head = [0; SUPERBLOCK_LEN];
     // Beyond the largest offset of a file, which metadata may name, even reading is an error.
     let got = if found.offset < found.file.len() {
@@ -144,7 +144,7 @@ fn superblock_before(found: FoundTree<'_>) -> Option<u64> {
 }
 
 /// Compares the parameters of a tree with the lengths of the files, with pages, and with the file system.
-fn check_sizes(image: SealedImage<'_>, found: FoundTree<'_>, area: &HashArea, findings: &mut Findings) {
+fn check_sizes(image: SealedImage<'_>, found: FoundTree<'_>, area: &HashArea, findings: &mut OpenExamination) {
     let Superblock { data_block_size, hash_block_size, .. } = area.superblock;
     let sealed = area.superblock.data_len().unwrap_or(u64::MAX);
     let len = image.data.len();
@@ -178,7 +178,7 @@ pub(super) fn check_signature(
     root_hash: &RootHash,
     expected: PathBuf,
     others: impl IntoIterator<Item = PathBuf>,
-    findings: &mut Findings,
+    findings: &mut OpenExamination,
 ) -> Result<()> {
     let Some(bytes) = read_small(&expected)? else {
         match first_existing(others) {

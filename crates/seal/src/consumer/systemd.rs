@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use packfs_blocks::io::FileAt;
 
 use super::parts::{FoundTree, check_signature, check_tree, first_existing, read_small, with_suffix};
-use super::{Examination, Findings, SealMistake, SealedImage};
+use super::{OpenExamination, SealExamination, SealMistake, SealedImage};
 use crate::contents::ImageContents;
 use crate::error::{Error, Result};
 use crate::names::SystemdFiles;
@@ -19,8 +19,8 @@ const ROOT_HASH_ATTRIBUTE: &str = "user.verity.roothash";
 /// Block size of a tree that is looked for at the end of an image, in bytes: that of nearly all trees.
 const USUAL_BLOCK_SIZE: u32 = 4096;
 
-pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<Examination> {
-    let mut findings = Findings::default();
+pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<SealExamination> {
+    let mut findings = OpenExamination::default();
     if !SystemdFiles::is_found(image.path) {
         findings.add(SealMistake::NotRaw);
     }
@@ -51,7 +51,7 @@ fn beside(image: &Path, suffix: &str) -> [PathBuf; 2] {
 }
 
 /// Finds the root hash as systemd does.
-fn find_root_hash(image: &Path, expected: &Path, findings: &mut Findings) -> Result<Option<RootHash>> {
+fn find_root_hash(image: &Path, expected: &Path, findings: &mut OpenExamination) -> Result<Option<RootHash>> {
     let in_file = read_small(expected)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let in_attribute = root_hash_attribute(image);
     if let (Some(file), Some(attribute)) = (&in_file, &in_attribute)
@@ -92,7 +92,7 @@ fn root_hash_attribute(image: &Path) -> Option<String> {
 }
 
 /// Finds the hash tree, or what stands where it should be.
-fn find_tree(image: SealedImage<'_>, expected: &Path, findings: &mut Findings) -> Result<Option<FileAt>> {
+fn find_tree(image: SealedImage<'_>, expected: &Path, findings: &mut OpenExamination) -> Result<Option<FileAt>> {
     if expected.exists() {
         return FileAt::open(expected, 0).map(Some).map_err(Error::io("cannot read the hash tree"));
     }

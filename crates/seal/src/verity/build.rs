@@ -14,7 +14,7 @@ const SALT_SOURCE_LEN: u64 = 4096;
 /// A tree that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Seal {
+pub struct VeritySeal {
     /// Digest on which everything depends.
     pub root_hash: RootHash,
     /// Parameters, and the place of the tree.
@@ -38,7 +38,7 @@ pub fn seal(
     hash_offset: u64,
     output: Option<&Output>,
     effort: &HashEffort,
-) -> Result<Seal> {
+) -> Result<VeritySeal> {
     options.check()?;
     let VerityOptions { algorithm, data_block_size, hash_block_size, .. } = *options;
     let len = data.len();
@@ -68,7 +68,7 @@ pub fn seal(
     if let (Some(output), true) = (output, options.has_superblock) {
         write_superblock(&area, hash_offset, output).map_err(Error::io("cannot write the verity superblock"))?;
     }
-    Ok(Seal { root_hash, area, hash_offset })
+    Ok(VeritySeal { root_hash, area, hash_offset })
 }
 
 /// Hashes the data, and writes the blocks of the tree.

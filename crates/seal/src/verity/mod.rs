@@ -12,7 +12,7 @@ mod superblock;
 mod uuid;
 
 pub use area::HashArea;
-pub use build::{Seal, seal};
+pub use build::{VeritySeal, seal};
 pub use check::{VerityFinding, verify};
 pub use options::VerityOptions;
 pub use superblock::{SUPERBLOCK_LEN, Superblock};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packfs_blocks::{Output, Progress, ReadAt};
 use packfs_seal::HashEffort;
-use packfs_seal::verity::{Seal, VerityOptions, seal};
+use packfs_seal::verity::{VerityOptions, VeritySeal, seal};
 
 /// Returns true if a program is installed; otherwise reports that, or fails if none may be missing.
 pub(crate) fn have(test: &str, tool: &str) -> bool {
@@ -37,7 +37,7 @@ pub(crate) fn effort(threads: usize) -> HashEffort {
 }
 
 /// Seals data into a file of its own.
-pub(crate) fn seal_into(file: &Path, data: &dyn ReadAt, options: &VerityOptions, threads: usize) -> Seal {
+pub(crate) fn seal_into(file: &Path, data: &dyn ReadAt, options: &VerityOptions, threads: usize) -> VeritySeal {
     let output = Output::create(file, 0o666, true).unwrap();
     let sealed = seal(data, options, 0, Some(&output), &effort(threads)).unwrap();
     output.commit().unwrap();

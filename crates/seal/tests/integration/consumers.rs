@@ -8,7 +8,7 @@ use std::sync::Arc;
 use packfs_blocks::io::FileAt;
 use packfs_blocks::{Output, ReadAt};
 use packfs_image::{Builder, Codec};
-use packfs_seal::consumer::{Consumer, Enforcement, Examination, SealedImage, examine};
+use packfs_seal::consumer::{ConsumerProgram, KernelEnforcement, SealExamination, SealedImage, examine};
 use packfs_seal::signature::{SignerCertificate, SigningKey, sign};
 use packfs_seal::verity::{self, SUPERBLOCK_LEN, VerityOptions};
 use packfs_seal::{ContainerdFiles, LayerMetadata, RootHash, SystemdFiles};
@@ -18,7 +18,7 @@ use crate::common::{effort, have, noise, run};
 /// A directory with an image sealed for one consumer.
 struct SealedDir {
     dir: tempfile::TempDir,
-    consumer: Consumer,
+    consumer: ConsumerProgram,
 }
 
 /// Byte offset of the tree, after its superblock, in the file of a hash area.
@@ -26,7 +26,7 @@ const TREE_AT: usize = 4096;
 
 impl SealedDir {
     /// Makes the image `app.raw` of EROFS and seals it.
-    fn new(consumer: Consumer, options: &VerityOptions) -> Self {
+    fn new(consumer: ConsumerProgram, options: &VerityOptions) -> Self {
         let sealed = SealedDir { dir: tempfile::tempdir().unwrap(), consumer };
         let root = sealed.path("root");
         fs::create_dir(&root).unwrap();
@@ -55,7 +55,7 @@ impl SealedDir {
             sealed
         };
         match self.consumer {
-            Consumer::Systemd => {
+            ConsumerProgram::Systemd => {
                 let files = SystemdFiles::of(&self.image());
                 let sealed = write(&files.hash_tree, 0, &[]);
                 fs::write(files.root_hash, sealed.root_hash.to_string()).unwrap();
@@ -69,11 +69,11 @@ impl SealedDir {
         }
     }
 
-    fn examine(&self, certificate: Option<&SignerCertificate>) -> Examination {
+    fn examine(&self, certificate: Option<&SignerCertificate>) -> SealExamination {
         self.examine_at(&self.image(), certificate)
     }
 
-    fn examine_at(&self, path: &Path, certificate: Option<&SignerCertificate>) -> Examination {
+    fn examine_at(&self, path: &Path, certificate: Option<&SignerCertificate>) -> SealExamination {
         let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).unwrap());
         examine(self.consumer, SealedImage { path, data: &data, certificate }, &effort(2)).unwrap()
     }
@@ -90,62 +90,68 @@ impl SealedDir {
     }
 }
 
-fn names(examination: &Examination) -> Vec<&'static str> {
+fn names(examination: &SealExamination) -> Vec<&'static str> {
     examination.mistakes.iter().map(|mistake| mistake.name()).collect()
 }
 
 /// A mistake: its name, what is enforced with it, and how it is made.
-type MistakeCase = (&'static str, Enforcement, fn(&SealedDir));
+type MistakeCase = (&'static str, KernelEnforcement, fn(&SealedDir));
 
 const SYSTEMD: &[MistakeCase] = &[
-    ("no-root-hash", Enforcement::Unverified, |dir| fs::remove_file(dir.path("app.roothash")).unwrap()),
-    ("root-hash-name", Enforcement::Unverified, |dir| dir.rename("app.roothash", "app.raw.roothash")),
-    ("root-hash-name", Enforcement::Unverified, |dir| dir.rename("app.roothash", "app.roothash.txt")),
-    ("bad-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "sha256:00").unwrap()),
-    ("bad-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "").unwrap()),
-    ("other-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "ab".repeat(32)).unwrap()),
-    ("other-root-hash", Enforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "ab".repeat(64)).unwrap()),
-    ("no-hash-tree", Enforcement::Unverified, |dir| fs::remove_file(dir.path("app.verity")).unwrap()),
-    ("hash-tree-name", Enforcement::Unverified, |dir| dir.rename("app.verity", "app.raw.verity")),
-    ("hash-tree-name", Enforcement::Unverified, |dir| dir.rename("app.verity", "app.hashtree")),
-    ("appended-tree", Enforcement::Unverified, |dir| {
+    ("no-root-hash", KernelEnforcement::Unverified, |dir| fs::remove_file(dir.path("app.roothash")).unwrap()),
+    ("root-hash-name", KernelEnforcement::Unverified, |dir| dir.rename("app.roothash", "app.raw.roothash")),
+    ("root-hash-name", KernelEnforcement::Unverified, |dir| dir.rename("app.roothash", "app.roothash.txt")),
+    ("bad-root-hash", KernelEnforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "sha256:00").unwrap()),
+    ("bad-root-hash", KernelEnforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "").unwrap()),
+    ("other-root-hash", KernelEnforcement::Refused, |dir| {
+        fs::write(dir.path("app.roothash"), "ab".repeat(32)).unwrap()
+    }),
+    ("other-root-hash", KernelEnforcement::Refused, |dir| {
+        fs::write(dir.path("app.roothash"), "ab".repeat(64)).unwrap()
+    }),
+    ("no-hash-tree", KernelEnforcement::Unverified, |dir| fs::remove_file(dir.path("app.verity")).unwrap()),
+    ("hash-tree-name", KernelEnforcement::Unverified, |dir| dir.rename("app.verity", "app.raw.verity")),
+    ("hash-tree-name", KernelEnforcement::Unverified, |dir| dir.rename("app.verity", "app.hashtree")),
+    ("appended-tree", KernelEnforcement::Unverified, |dir| {
         let tree = fs::read(dir.path("app.verity")).unwrap();
         dir.edit("app.raw", |image| image.extend(tree));
         fs::remove_file(dir.path("app.verity")).unwrap();
     }),
-    ("no-superblock", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| drop(tree.drain(..TREE_AT)))),
-    ("no-superblock", Enforcement::Refused, |dir| dir.edit("app.verity", Vec::clear)),
-    ("bad-superblock", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| tree[12] = 0)),
-    ("short-hash-area", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| tree.truncate(tree.len() - 1))),
-    ("damaged-tree", Enforcement::Refused, |dir| dir.edit("app.verity", |tree| *tree.last_mut().unwrap() ^= 1)),
-    ("damaged-data", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image[9000] ^= 1)),
-    ("image-grown", Enforcement::Unsigned, |dir| dir.edit("app.raw", |image| image.extend([0; 4096]))),
-    ("image-shortened", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image.truncate(image.len() - 4096))),
-    ("block-above-page", Enforcement::Refused, |dir| {
+    ("no-superblock", KernelEnforcement::Refused, |dir| dir.edit("app.verity", |tree| drop(tree.drain(..TREE_AT)))),
+    ("no-superblock", KernelEnforcement::Refused, |dir| dir.edit("app.verity", Vec::clear)),
+    ("bad-superblock", KernelEnforcement::Refused, |dir| dir.edit("app.verity", |tree| tree[12] = 0)),
+    ("short-hash-area", KernelEnforcement::Refused, |dir| dir.edit("app.verity", |tree| tree.truncate(tree.len() - 1))),
+    ("damaged-tree", KernelEnforcement::Refused, |dir| dir.edit("app.verity", |tree| *tree.last_mut().unwrap() ^= 1)),
+    ("damaged-data", KernelEnforcement::Refused, |dir| dir.edit("app.raw", |image| image[9000] ^= 1)),
+    ("image-grown", KernelEnforcement::Unsigned, |dir| dir.edit("app.raw", |image| image.extend([0; 4096]))),
+    ("image-shortened", KernelEnforcement::Refused, |dir| {
+        dir.edit("app.raw", |image| image.truncate(image.len() - 4096))
+    }),
+    ("block-above-page", KernelEnforcement::Refused, |dir| {
         dir.seal(&VerityOptions::default().set(|all| all.hash_block_size = 8192));
     }),
 ];
 
 const CONTAINERD: &[MistakeCase] = &[
-    ("no-metadata", Enforcement::Unverified, |dir| fs::remove_file(dir.path("app.raw.dmverity")).unwrap()),
-    ("bad-metadata", Enforcement::Refused, |dir| fs::write(dir.path("app.raw.dmverity"), "{}").unwrap()),
-    ("bad-root-hash", Enforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.root_hash += "\n")),
-    ("other-root-hash", Enforcement::Refused, |dir| {
+    ("no-metadata", KernelEnforcement::Unverified, |dir| fs::remove_file(dir.path("app.raw.dmverity")).unwrap()),
+    ("bad-metadata", KernelEnforcement::Refused, |dir| fs::write(dir.path("app.raw.dmverity"), "{}").unwrap()),
+    ("bad-root-hash", KernelEnforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.root_hash += "\n")),
+    ("other-root-hash", KernelEnforcement::Refused, |dir| {
         edit_metadata(dir, |metadata| metadata.root_hash = "00".repeat(32));
     }),
-    ("offset-after-superblock", Enforcement::Refused, |dir| {
+    ("offset-after-superblock", KernelEnforcement::Refused, |dir| {
         edit_metadata(dir, |metadata| metadata.hash_offset += 4096);
     }),
-    ("no-superblock", Enforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.hash_offset -= 4096)),
-    ("no-superblock", Enforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.hash_offset = u64::MAX)),
-    ("no-hash-tree", Enforcement::Unverified, |dir| {
+    ("no-superblock", KernelEnforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.hash_offset -= 4096)),
+    ("no-superblock", KernelEnforcement::Refused, |dir| edit_metadata(dir, |metadata| metadata.hash_offset = u64::MAX)),
+    ("no-hash-tree", KernelEnforcement::Unverified, |dir| {
         edit_metadata(dir, |metadata| metadata.hash_device = "elsewhere".into());
     }),
-    ("nil-uuid", Enforcement::Refused, |dir| edit_superblock(dir, |superblock| superblock[16..32].fill(0))),
-    ("damaged-data", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image[9000] ^= 1)),
-    ("short-hash-area", Enforcement::Refused, |dir| dir.edit("app.raw", |image| image.truncate(image.len() - 1))),
+    ("nil-uuid", KernelEnforcement::Refused, |dir| edit_superblock(dir, |superblock| superblock[16..32].fill(0))),
+    ("damaged-data", KernelEnforcement::Refused, |dir| dir.edit("app.raw", |image| image[9000] ^= 1)),
+    ("short-hash-area", KernelEnforcement::Refused, |dir| dir.edit("app.raw", |image| image.truncate(image.len() - 1))),
     // As many blocks of data as if those of the tree were some.
-    ("tree-inside-data", Enforcement::Refused, |dir| edit_superblock(dir, |superblock| superblock[72] += 1)),
+    ("tree-inside-data", KernelEnforcement::Refused, |dir| edit_superblock(dir, |superblock| superblock[72] += 1)),
 ];
 
 fn edit_metadata(dir: &SealedDir, change: impl FnOnce(&mut LayerMetadata)) {
@@ -163,17 +169,17 @@ fn edit_superblock(dir: &SealedDir, change: impl FnOnce(&mut [u8])) {
 
 #[test]
 fn a_sound_seal_is_enforced() {
-    for consumer in [Consumer::Systemd, Consumer::Containerd] {
+    for consumer in [ConsumerProgram::Systemd, ConsumerProgram::Containerd] {
         let examination = SealedDir::new(consumer, &VerityOptions::default()).examine(None);
         assert_eq!(names(&examination), [""; 0], "{consumer:?}");
-        assert_eq!(examination.enforcement, Enforcement::Unsigned, "{consumer:?}");
+        assert_eq!(examination.enforcement, KernelEnforcement::Unsigned, "{consumer:?}");
         assert!(examination.root_hash.is_some() && !examination.has_signature, "{consumer:?}");
     }
 }
 
 #[test]
 fn every_mistake_has_its_name_and_its_effect() {
-    for (consumer, cases) in [(Consumer::Systemd, SYSTEMD), (Consumer::Containerd, CONTAINERD)] {
+    for (consumer, cases) in [(ConsumerProgram::Systemd, SYSTEMD), (ConsumerProgram::Containerd, CONTAINERD)] {
         for (name, enforcement, make) in cases {
             let dir = SealedDir::new(consumer, &VerityOptions::default());
             make(&dir);
@@ -186,17 +192,17 @@ fn every_mistake_has_its_name_and_its_effect() {
 
 #[test]
 fn systemd_ignores_blanks_in_the_root_hash_and_demands_raw() {
-    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    let dir = SealedDir::new(ConsumerProgram::Systemd, &VerityOptions::default());
     dir.edit("app.roothash", |text| text.push(b'\n'));
-    assert_eq!(dir.examine(None).enforcement, Enforcement::Unsigned);
+    assert_eq!(dir.examine(None).enforcement, KernelEnforcement::Unsigned);
     dir.rename("app.raw", "app");
     let examination = dir.examine_at(&dir.path("app"), None);
-    assert_eq!((names(&examination), examination.enforcement), (vec!["not-raw"], Enforcement::Refused));
+    assert_eq!((names(&examination), examination.enforcement), (vec!["not-raw"], KernelEnforcement::Refused));
 }
 
 #[test]
 fn an_attribute_comes_before_the_file_with_the_root_hash() {
-    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    let dir = SealedDir::new(ConsumerProgram::Systemd, &VerityOptions::default());
     let set = ["-n", "user.verity.roothash", "-v"];
     let set_to = |value: &str| {
         let mut setfattr = Command::new("setfattr");
@@ -213,7 +219,7 @@ fn an_attribute_comes_before_the_file_with_the_root_hash() {
 
 #[test]
 fn a_file_system_beyond_the_seal_and_smaller_blocks_than_sealed_are_found() {
-    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    let dir = SealedDir::new(ConsumerProgram::Systemd, &VerityOptions::default());
     // Sealed before the image was complete.
     let whole = fs::read(dir.image()).unwrap();
     dir.edit("app.raw", |image| image.truncate(image.len() - 8192));
@@ -236,7 +242,7 @@ fn signatures_count_only_by_their_name_key_and_content() {
     if !have("signatures_count_only_by_their_name_key_and_content", "openssl") {
         return;
     }
-    let dir = SealedDir::new(Consumer::Systemd, &VerityOptions::default());
+    let dir = SealedDir::new(ConsumerProgram::Systemd, &VerityOptions::default());
     let certificate_of = |name: &str| {
         let key = format!("{name}.pem");
         let certificate = format!("{name}.crt");
@@ -257,22 +263,22 @@ fn signatures_count_only_by_their_name_key_and_content() {
         assert_eq!(names(&examination), mistakes);
         assert_eq!(examination.enforcement, enforcement, "{mistakes:?}");
     };
-    expect(Some(&certificate), &["no-signature"], Enforcement::Unsigned);
+    expect(Some(&certificate), &["no-signature"], KernelEnforcement::Unsigned);
     write(&root_hash);
-    expect(Some(&certificate), &[], Enforcement::Signed);
-    expect(None, &[], Enforcement::Unsigned);
-    expect(Some(&other), &["other-signer"], Enforcement::Refused);
+    expect(Some(&certificate), &[], KernelEnforcement::Signed);
+    expect(None, &[], KernelEnforcement::Unsigned);
+    expect(Some(&other), &["other-signer"], KernelEnforcement::Refused);
     dir.rename("app.roothash.p7s", "app.p7s");
-    expect(Some(&certificate), &["signature-name"], Enforcement::Unsigned);
+    expect(Some(&certificate), &["signature-name"], KernelEnforcement::Unsigned);
     fs::remove_file(dir.path("app.p7s")).unwrap();
     write(&"00".repeat(32).parse().unwrap());
-    expect(Some(&certificate), &["other-content"], Enforcement::Refused);
+    expect(Some(&certificate), &["other-content"], KernelEnforcement::Refused);
     fs::write(dir.path("with-newline"), format!("{root_hash}\n")).unwrap();
     let begin = ["smime", "-sign", "-nocerts", "-noattr", "-binary", "-in", "with-newline", "-inkey", "key.pem"];
     let end = ["-signer", "key.crt", "-outform", "der", "-out", "app.roothash.p7s"];
     run(dir.dir.path(), "openssl", &[&begin[..], &end].concat());
-    expect(Some(&certificate), &["signed-newline"], Enforcement::Refused);
+    expect(Some(&certificate), &["signed-newline"], KernelEnforcement::Refused);
     fs::copy(dir.path("key.crt"), dir.path("app.roothash.p7s")).unwrap();
-    expect(Some(&certificate), &["bad-signature"], Enforcement::Refused);
-    expect(None, &["bad-signature"], Enforcement::Refused);
+    expect(Some(&certificate), &["bad-signature"], KernelEnforcement::Refused);
+    expect(None, &["bad-signature"], KernelEnforcement::Refused);
 }

@@ -7,7 +7,7 @@ use packfs_blocks::ReadAt;
 
 use super::input::StoredMember;
 use super::seekable::SeekableInput;
-use crate::{Contents, FileReader, Run, StayingData, unchanged};
+use crate::{Contents, DataRun, FileReader, StayingData, unchanged};
 use crate::{Error, Result};
 
 /// An archive and its name.
@@ -117,10 +117,10 @@ impl Contents for ArchiveContents {
     fn staying_data(&self, key: u64) -> Result<Option<StayingData>> {
         let Some(file) = self.file(key) else { return Ok(None) };
         let runs = match &file.pieces {
-            FilePieces::Whole(at) => vec![Run { offset: 0, len: file.size, at: *at }],
+            FilePieces::Whole(at) => vec![DataRun { offset: 0, len: file.size, at: *at }],
             FilePieces::Sparse(pieces) => {
                 let pieces = pieces.iter().filter(|piece| piece.len > 0);
-                pieces.map(|PlacedRegion { offset, len, at }| Run { offset: *offset, len: *len, at: *at }).collect()
+                pieces.map(|PlacedRegion { offset, len, at }| DataRun { offset: *offset, len: *len, at: *at }).collect()
             }
         };
         Ok(Some(StayingData::Runs(runs)))

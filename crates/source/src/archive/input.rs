@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::tree::Data;
-use crate::{Device, Store};
+use crate::tree::FileData;
 use crate::{Error, Result};
+use crate::{SourceDevice, Store};
 
 /// The bytes of an archive, in order.
 pub(crate) trait ArchiveInput {
@@ -19,10 +19,10 @@ pub(crate) trait ArchiveInput {
     fn skip_to(&mut self, to: u64) -> Result<bool>;
 
     /// Keeps a file whose data begins here: remembers its position, or passes it to `store`.
-    fn keep(&mut self, file: StoredMember, store: &mut dyn Store) -> Result<Data>;
+    fn keep(&mut self, file: StoredMember, store: &mut dyn Store) -> Result<FileData>;
 
     /// Returns the archive as a device, after everything was read.
-    fn device(&mut self) -> Result<Option<Device>>;
+    fn device(&mut self) -> Result<Option<SourceDevice>>;
 
     /// Returns the name of the archive for messages.
     fn name(&self) -> &Path;

@@ -26,9 +26,9 @@ use super::readahead::ReadAhead;
 use super::sniff::is_zip;
 use super::stream_formats::{STREAM_MAGIC_LEN, StreamCodec};
 use super::tar::{self, TarSource};
-use super::{Exclude, Source};
+use super::{ExcludeRules, Source};
 use crate::name::display;
-use crate::tree::{Device, Time, XattrSet};
+use crate::tree::{DeviceNumber, Time, XattrSet};
 use crate::{Error, Result};
 
 pub(super) mod contents;
@@ -42,7 +42,7 @@ pub(super) mod stream;
 #[non_exhaustive]
 pub struct Options {
     /// Entries to leave out.
-    pub exclude: Exclude,
+    pub exclude: ExcludeRules,
     /// True to take extended attributes.
     pub xattrs: bool,
     /// True if an image is to refer to the archive, which then becomes a [device](crate::Tree::devices). Its data is
@@ -52,7 +52,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { exclude: Exclude::default(), xattrs: true, refer: false }
+        Options { exclude: ExcludeRules::default(), xattrs: true, refer: false }
     }
 }
 
@@ -192,8 +192,8 @@ pub(crate) enum MemberKind {
     File(StoredMember),
     HardLink(Vec<u8>),
     Symlink(Vec<u8>),
-    Char(Device),
-    Block(Device),
+    Char(DeviceNumber),
+    Block(DeviceNumber),
     Dir,
     Fifo,
     Socket,

@@ -3,7 +3,9 @@
 use packfs_blocks::units::beyond;
 
 use super::{ArchiveMember, MAX_PATH, MemberKind, Options};
-use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, XattrSet, acl, components, path_of};
+use crate::tree::{
+    ConflictPolicy, FileData, InodeAttributes, Kind, ROOT, Tree, XattrId, XattrSet, acl, components, path_of,
+};
 use crate::{Error, Result, Warning, WarningKind};
 
 /// Maximum number of components of a path.
@@ -37,7 +39,13 @@ fn check_length(path: &[u8], of: &'static str, at: u64) -> Result<()> {
 }
 
 /// Adds a member under its clean `path`.
-pub(crate) fn place(tree: &mut Tree, path: &[u8], member: ArchiveMember, data: Data, options: &Options) -> Result<()> {
+pub(crate) fn place(
+    tree: &mut Tree,
+    path: &[u8],
+    member: ArchiveMember,
+    data: FileData,
+    options: &Options,
+) -> Result<()> {
     let ArchiveMember { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
     if !options.xattrs {
         mode &= acl::kept_mode_bits(&xattrs, &XattrSet::new());
@@ -46,8 +54,8 @@ pub(crate) fn place(tree: &mut Tree, path: &[u8], member: ArchiveMember, data: D
     for why in lost.into_iter().filter(|_| options.xattrs) {
         tree.warnings.add(Warning::new(WarningKind::AclNotKept, path_of(path)).with_detail(why))?;
     }
-    let meta = Meta { mode, uid, gid, mtime, xattrs };
-    let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else {
+    let meta = InodeAttributes { mode, uid, gid, mtime, xattrs };
+    let Some((dir, name)) = tree.parent_of(path, InodeAttributes::IMPLICIT_DIR)? else {
         if !matches!(kind, MemberKind::Dir) {
             return Err(Error::corrupt(of, at, "the root is not a directory"));
         }
@@ -70,7 +78,7 @@ pub(crate) fn place(tree: &mut Tree, path: &[u8], member: ArchiveMember, data: D
         MemberKind::Fifo => Kind::Fifo,
         MemberKind::Socket => Kind::Socket,
     };
-    tree.add(dir, name, meta, kind, Conflict::Replace)?;
+    tree.add(dir, name, meta, kind, ConflictPolicy::Replace)?;
     Ok(())
 }
 
@@ -88,6 +96,8 @@ fn link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) 
     if tree.is_dir(target) {
         return Err(bad("a directory"));
     }
-    let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else { return Err(bad("from the root")) };
-    tree.link(dir, name, target, Conflict::Replace)
+    let Some((dir, name)) = tree.parent_of(path, InodeAttributes::IMPLICIT_DIR)? else {
+        return Err(bad("from the root"));
+    };
+    tree.link(dir, name, target, ConflictPolicy::Replace)
 }

@@ -9,9 +9,9 @@ use packfs_blocks::ReadAt;
 
 use super::contents::{ArchiveContents, ArchiveFile, LocatedFile};
 use super::input::{ArchiveInput, StoredMember, add_up, truncated};
-use crate::tree::Data;
-use crate::{Device, Store};
+use crate::tree::FileData;
 use crate::{Error, Result};
+use crate::{SourceDevice, Store};
 
 /// Smallest and largest window; it grows while reading continues without skips.
 const WINDOW: RangeInclusive<usize> = 4 << 10..=256 << 10;
@@ -98,19 +98,19 @@ impl ArchiveInput for SeekableInput {
         Ok(self.at == to)
     }
 
-    fn keep(&mut self, file: StoredMember, _: &mut dyn Store) -> Result<Data> {
+    fn keep(&mut self, file: StoredMember, _: &mut dyn Store) -> Result<FileData> {
         if file.sum.is_some() {
             file.check_sum(self.archive.of, self.sum(&file)?)?;
         }
         let key = self.files.len() as u64;
         self.files.push(LocatedFile::new(file, self.at));
-        Ok(Data::Source { from: self.contents.clone(), key })
+        Ok(FileData::Source { from: self.contents.clone(), key })
     }
 
-    fn device(&mut self) -> Result<Option<Device>> {
+    fn device(&mut self) -> Result<Option<SourceDevice>> {
         let contents = self.contents.clone();
         let len = self.archive.bytes.len();
-        Ok(Some(Device { contents, len, tag: String::new(), clusters: None }))
+        Ok(Some(SourceDevice { contents, len, tag: String::new(), clusters: None }))
     }
 
     fn name(&self) -> &Path {

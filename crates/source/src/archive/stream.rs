@@ -9,9 +9,9 @@ use packfs_blocks::ReadAt;
 use super::contents::{ArchiveContents, ArchiveFile, LocatedFile};
 use super::input::{ArchiveInput, StoredMember, add_up, truncated};
 use super::seekable::SeekableInput;
-use crate::tree::Data;
-use crate::{Device, Store, unchanged};
+use crate::tree::FileData;
 use crate::{Error, Result};
+use crate::{SourceDevice, Store, unchanged};
 
 /// Reads an archive forwards.
 pub(crate) struct StreamInput {
@@ -108,11 +108,11 @@ impl ArchiveInput for StreamInput {
         Ok(true)
     }
 
-    fn keep(&mut self, file: StoredMember, store: &mut dyn Store) -> Result<Data> {
+    fn keep(&mut self, file: StoredMember, store: &mut dyn Store) -> Result<FileData> {
         if let Some(SkippedFiles { contents, files }) = &mut self.skipped {
             let key = files.len() as u64;
             files.push(LocatedFile::new(file, self.at));
-            return Ok(Data::Source { from: contents.clone(), key });
+            return Ok(FileData::Source { from: contents.clone(), key });
         }
         let whole = [(0, file.size)];
         let ranges: Vec<_> = file.map.iter().flatten().map(|region| (region.offset, region.len)).collect();
@@ -126,15 +126,15 @@ impl ArchiveInput for StreamInput {
         let number = number?;
         let sum = data.sum;
         file.check_sum(self.of, sum)?;
-        Ok(Data::Stored(number))
+        Ok(FileData::Stored(number))
     }
 
-    fn device(&mut self) -> Result<Option<Device>> {
+    fn device(&mut self) -> Result<Option<SourceDevice>> {
         // A program that writes to a pipe fails if not all of it is read.
         self.skip_to(u64::MAX)?;
         let Some(SkippedFiles { contents, files }) = self.skipped.take() else { return Ok(None) };
         contents.set(files);
-        Ok(Some(Device { contents, len: self.at, tag: String::new(), clusters: None }))
+        Ok(Some(SourceDevice { contents, len: self.at, tag: String::new(), clusters: None }))
     }
 
     fn name(&self) -> &Path {

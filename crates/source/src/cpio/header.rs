@@ -2,7 +2,7 @@
 
 use crate::archive::MAX_PATH;
 use crate::archive::input::{ArchiveInput, truncated};
-use crate::tree::Device;
+use crate::tree::DeviceNumber;
 use crate::{Error, Result};
 
 pub(super) const MAGIC_LEN: usize = 6;
@@ -29,7 +29,7 @@ pub(super) struct CpioHeader {
     pub(super) size: u64,
     /// Device and inode number: equal for all names of a file.
     pub(super) id: (u32, u32, u32),
-    pub(super) device: Device,
+    pub(super) device: DeviceNumber,
     /// Sum of all bytes of the data.
     pub(super) sum: Option<u32>,
     pub(super) name: Vec<u8>,
@@ -86,7 +86,7 @@ impl CpioHeader {
                 mtime,
                 size,
                 id: (small(major), small(minor), small(ino)),
-                device: Device { major: small(rmajor), minor: small(rminor) },
+                device: DeviceNumber { major: small(rmajor), minor: small(rminor) },
                 sum: (form == HeaderForm::Crc).then_some(small(sum)),
                 name: name(input, name_len, at)?,
                 at,
@@ -101,7 +101,7 @@ impl CpioHeader {
                 size,
                 id: (small(dev), 0, small(ino)),
                 // Packed as in the first systems that had it.
-                device: Device { major: small(rdev >> 8), minor: small(rdev & 0xff) },
+                device: DeviceNumber { major: small(rdev >> 8), minor: small(rdev & 0xff) },
                 sum: None,
                 name: name(input, name_len, at)?,
                 at,

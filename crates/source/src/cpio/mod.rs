@@ -16,7 +16,7 @@ use super::archive::{ArchiveMember, MAX_PATH, MemberKind, Options};
 use super::decompress;
 use super::stream_formats::{STREAM_MAGIC_LEN, StreamCodec};
 use super::{Source, Store};
-use crate::tree::{Conflict, Data, Ino, Kind, Meta, Time, Tree, XattrSet};
+use crate::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, Time, Tree, XattrSet};
 use crate::{Error, Result, Warning, WarningKind};
 
 /// Name of members in messages.
@@ -86,7 +86,7 @@ struct CpioScan<'s> {
 struct NamelessFile {
     names: u32,
     /// Size and place of its data, if a name came with it.
-    data: Option<(u64, Data)>,
+    data: Option<(u64, FileData)>,
 }
 
 impl CpioScan<'_> {
@@ -217,7 +217,7 @@ impl CpioScan<'_> {
             return self.add_name(first, header, data, name);
         }
         let member = describe(header, kind);
-        place(self.tree, path, member, data.unwrap_or(Data::Empty), self.options)?;
+        place(self.tree, path, member, data.unwrap_or(FileData::Empty), self.options)?;
         if header.nlink > 1
             && !is_dir
             && let Some(ino) = self.tree.lookup(path)
@@ -228,14 +228,14 @@ impl CpioScan<'_> {
     }
 
     /// Adds another name to the file `first`, unless it is left out, and the data that came with the name.
-    fn add_name(&mut self, first: Ino, header: &CpioHeader, data: Option<Data>, name: Option<&[u8]>) -> Result<()> {
+    fn add_name(&mut self, first: Ino, header: &CpioHeader, data: Option<FileData>, name: Option<&[u8]>) -> Result<()> {
         if let (Some(data), Kind::File { .. }) = (data, self.tree.inode(first).kind) {
             self.tree.set_file(first, header.size, data)?;
         }
         if let Some(path) = name
-            && let Some((dir, name)) = self.tree.parent_of(path, Meta::IMPLICIT_DIR)?
+            && let Some((dir, name)) = self.tree.parent_of(path, InodeAttributes::IMPLICIT_DIR)?
         {
-            self.tree.link(dir, name, first, Conflict::Replace)?;
+            self.tree.link(dir, name, first, ConflictPolicy::Replace)?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::testing::scan;
 use crate::testing::{Snapshot, differences, snapshot as snapshot_dir, snapshot_tree};
 use crate::tree::Tree;
 use crate::{Error, Result, WarningKind};
-use crate::{Exclude, Source};
+use crate::{ExcludeRules, Source};
 
 fn options() -> Options {
     Options::default()
@@ -195,13 +195,13 @@ fn names_of_a_file_share_its_data_wherever_it_is() {
         assert_eq!(snapshot(&bytes)["b"].hash, want);
         // Leaving out the name with the data leaves the data to the others.
         for (left_out, left) in [(&["c"][..], 2), (&["a"], 2), (&["a", "c"], 1)] {
-            let exclude = Exclude::new(left_out.iter().copied()).unwrap();
+            let exclude = ExcludeRules::new(left_out.iter().copied()).unwrap();
             let tree = read_with(&bytes, &Options { exclude, ..options() }).unwrap();
             assert_eq!(snapshot_tree(&tree).unwrap()["b"].hash, want, "{left_out:?}");
             let ino = tree.lookup(b"b").unwrap();
             assert_eq!(tree.inode(ino).links, left, "{left_out:?}");
         }
-        let exclude = Exclude::new(["?"]).unwrap();
+        let exclude = ExcludeRules::new(["?"]).unwrap();
         assert_eq!(listed(&read_with(&bytes, &Options { exclude, ..options() }).unwrap()), [""]);
     }
     // Once its only name so far is another file's, the next name is a file of its own.

@@ -4,7 +4,7 @@ use rustix::fs::{FileType, Stat};
 
 use crate::Result;
 use crate::tree::Time;
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 /// Attributes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl EntryAttrs {
         FileType::from_raw_mode(self.mode)
     }
 
-    pub(super) fn encode(&self, to: &mut dyn Put) {
+    pub(super) fn encode(&self, to: &mut dyn FieldEncoder) {
         [self.mode, self.uid, self.gid].into_iter().for_each(|number| to.u32(number));
         to.u8(if self.linked { LINKED } else { 0 } | if self.is_sparse { SPARSE } else { 0 });
         [self.id.0, self.id.1, self.rdev, self.size].into_iter().for_each(|number| to.u64(number));
@@ -76,7 +76,7 @@ impl EntryAttrs {
         }
     }
 
-    pub(super) fn decode(from: &mut Get<'_>) -> Result<EntryAttrs> {
+    pub(super) fn decode(from: &mut FieldDecoder<'_>) -> Result<EntryAttrs> {
         let mode = from.u32()?;
         let uid = from.u32()?;
         let gid = from.u32()?;

@@ -11,7 +11,7 @@ use super::attrs::EntryAttrs;
 use super::changed;
 use super::root::ScanRoot;
 use crate::tree::Time;
-use crate::{Contents, FileReader, Seen};
+use crate::{Contents, FileFingerprint, FileReader};
 use crate::{Error, Result};
 
 /// All regular files of one source. Filled when the scan is over, opened only after that.
@@ -35,7 +35,7 @@ pub(super) struct FileRecords {
 /// stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileRecord {
-    /// Length in bytes; with [`Seen::SPARSE`] if less is stored, so that it may have holes.
+    /// Length in bytes; with [`FileFingerprint::SPARSE`] if less is stored, so that it may have holes.
     size: u64,
     ino: u32,
     mtime: u32,
@@ -75,7 +75,7 @@ impl FileRecord {
         let EntryAttrs { id, size, is_sparse, mtime, ctime, .. } = *attrs;
         let upper = |value: u64, factor: u64| (value.wrapping_mul(factor) >> 32) as u32;
         FileRecord {
-            size: if is_sparse { size | Seen::SPARSE } else { size },
+            size: if is_sparse { size | FileFingerprint::SPARSE } else { size },
             ino: upper(id.1, FACTORS[0]),
             mtime: upper(nanoseconds(mtime), FACTORS[0]),
             ctime: upper(nanoseconds(ctime), FACTORS[1]),
@@ -84,26 +84,26 @@ impl FileRecord {
     }
 
     fn size(&self) -> u64 {
-        self.size & !Seen::SPARSE
+        self.size & !FileFingerprint::SPARSE
     }
 
     fn is_sparse(&self) -> bool {
-        self.size & Seen::SPARSE != 0
+        self.size & FileFingerprint::SPARSE != 0
     }
 }
 
 impl FileRecord {
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> FileFingerprint {
         let FileRecord { size, ino, mtime, ctime, dir: _ } = *self;
         let mut seen = [0; 20];
         seen[..8].copy_from_slice(&size.to_le_bytes());
         for (bytes, value) in seen[8..].chunks_exact_mut(4).zip([ino, mtime, ctime]) {
             bytes.copy_from_slice(&value.to_le_bytes());
         }
-        Seen(seen)
+        FileFingerprint(seen)
     }
 
-    fn of(Seen(seen): Seen, dir: u32) -> Self {
+    fn of(FileFingerprint(seen): FileFingerprint, dir: u32) -> Self {
         let word = |at: usize| u32::from_le_bytes([seen[at], seen[at + 1], seen[at + 2], seen[at + 3]]);
         let size = u64::from(word(0)) | u64::from(word(4)) << 32;
         FileRecord { size, ino: word(8), mtime: word(12), ctime: word(16), dir }
@@ -111,12 +111,12 @@ impl FileRecord {
 }
 
 /// Returns the state of a file that has these attributes.
-pub(super) fn seen(attrs: &EntryAttrs) -> Seen {
+pub(super) fn seen(attrs: &EntryAttrs) -> FileFingerprint {
     FileRecord::new(attrs, FileRecords::ROOT).seen()
 }
 
 /// Opens files below a directory, by path, that another process has listed. Their keys count from 0.
-pub fn reopen(root: &Path, listed: &[(Vec<u8>, Seen)]) -> Result<Arc<dyn Contents>> {
+pub fn reopen(root: &Path, listed: &[(Vec<u8>, FileFingerprint)]) -> Result<Arc<dyn Contents>> {
     let files =
         ListedFiles::new(ScanRoot::open(root).map_err(|errno| Error::sys("cannot open the directory", root, errno))?);
     let mut records = FileRecords::default();
@@ -210,7 +210,7 @@ impl Contents for ListedFiles {
         self.find(key).map_or_else(|| self.root.name(b""), |(path, _)| self.root.name(&path))
     }
 
-    fn origin(&self, key: u64) -> Option<(&Path, Vec<u8>, Seen)> {
+    fn origin(&self, key: u64) -> Option<(&Path, Vec<u8>, FileFingerprint)> {
         let (path, listed) = self.find(key)?;
         Some((self.root.path(), path, listed.seen()))
     }

@@ -14,7 +14,7 @@ use packfs_blocks::{Digest, Progress};
 use rustix::fs::{self, FileType};
 
 use super::{Contents, Source, Store};
-use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, XattrSet};
+use crate::tree::{ConflictPolicy, DeviceNumber, FileData, Ino, InodeAttributes, Kind, ROOT, XattrSet};
 use crate::{Error, Result, Tree};
 
 mod ahead;
@@ -126,7 +126,7 @@ impl Dir {
         let mut singles = SingleFiles::new(self.options.xattrs)?;
         let (meta, size, data) = singles.find_regular(tree, &self.path)?;
         singles.finish();
-        tree.add(ROOT, name, meta, Kind::File { size, data }, Conflict::Replace).map(|_| ())
+        tree.add(ROOT, name, meta, Kind::File { size, data }, ConflictPolicy::Replace).map(|_| ())
     }
 }
 
@@ -223,7 +223,7 @@ impl<'s> DirScan<'s> {
         if attrs.linked
             && let Some(first) = self.links.get(&attrs.id)
         {
-            return self.tree.link(dir, &name, *first, Conflict::Replace);
+            return self.tree.link(dir, &name, *first, ConflictPolicy::Replace);
         }
         let kind = match kind {
             // An empty file is never opened.
@@ -234,7 +234,7 @@ impl<'s> DirScan<'s> {
             kind => kind,
         };
         let meta = meta(self.tree, &attrs, xattrs);
-        let ino = self.tree.add(dir, &name, meta, kind, Conflict::Replace)?;
+        let ino = self.tree.add(dir, &name, meta, kind, ConflictPolicy::Replace)?;
         if attrs.linked || self.notes_all {
             self.links.insert(attrs.id, ino);
         }
@@ -247,7 +247,7 @@ impl<'s> DirScan<'s> {
             return Ok(());
         }
         let meta = meta(self.tree, attrs, xattrs);
-        let ino = self.tree.add(dir, name, meta, Kind::Dir, Conflict::Replace)?;
+        let ino = self.tree.add(dir, name, meta, Kind::Dir, ConflictPolicy::Replace)?;
         if stays {
             let record = self.records.add_dir(record, name)?;
             self.ahead.waiting.push_back((ino, record));
@@ -267,7 +267,7 @@ fn count(options: &Options, entries: usize) -> Result<()> {
 fn entry_kind(attrs: &EntryAttrs, name: &[u8], target: Box<[u8]>) -> Result<Kind> {
     Ok(match attrs.kind() {
         FileType::Directory => Kind::Dir,
-        FileType::RegularFile => Kind::File { size: attrs.size, data: Data::Empty },
+        FileType::RegularFile => Kind::File { size: attrs.size, data: FileData::Empty },
         FileType::Symlink => Kind::Symlink(target),
         FileType::CharacterDevice => Kind::Char(device(attrs)),
         FileType::BlockDevice => Kind::Block(device(attrs)),
@@ -278,17 +278,23 @@ fn entry_kind(attrs: &EntryAttrs, name: &[u8], target: Box<[u8]>) -> Result<Kind
 }
 
 fn file_kind(attrs: &EntryAttrs, from: Arc<dyn Contents>, key: u64) -> Kind {
-    let data = if attrs.size == 0 { Data::Empty } else { Data::Source { from, key } };
+    let data = if attrs.size == 0 { FileData::Empty } else { FileData::Source { from, key } };
     Kind::File { size: attrs.size, data }
 }
 
-fn device(attrs: &EntryAttrs) -> Device {
-    Device { major: fs::major(attrs.rdev), minor: fs::minor(attrs.rdev) }
+fn device(attrs: &EntryAttrs) -> DeviceNumber {
+    DeviceNumber { major: fs::major(attrs.rdev), minor: fs::minor(attrs.rdev) }
 }
 
-fn meta(tree: &mut Tree, attrs: &EntryAttrs, xattrs: XattrSet) -> Meta {
+fn meta(tree: &mut Tree, attrs: &EntryAttrs, xattrs: XattrSet) -> InodeAttributes {
     let EntryAttrs { mode, uid, gid, mtime, .. } = *attrs;
-    Meta { mode: u16::try_from(mode & 0o7777).unwrap_or(0), uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) }
+    InodeAttributes {
+        mode: u16::try_from(mode & 0o7777).unwrap_or(0),
+        uid,
+        gid,
+        mtime,
+        xattrs: tree.xattrs.intern(xattrs),
+    }
 }
 
 fn changed(path: &Path, why: impl Into<String>) -> Error {

@@ -24,7 +24,7 @@ use super::changed;
 use super::listing::FoundEntry;
 use crate::tree::{XattrSet, path_of};
 use crate::{Error, Part, Result};
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 const MAGIC: [u8; 8] = *b"packfsPS";
 const VERSION: u32 = 2;
@@ -166,7 +166,7 @@ impl PartReader {
         reader.file = reader.open_file()?.1;
         reader.fill()?;
         let path = &reader.path;
-        let mut from = Get::new("part of a scan", &reader.frame);
+        let mut from = FieldDecoder::new("part of a scan", &reader.frame);
         if from.array()? != MAGIC {
             return Err(reader.damaged("not a part of a scan of packfs"));
         }
@@ -192,7 +192,7 @@ impl PartReader {
         if self.used == self.frame.len() {
             self.fill()?;
         }
-        let mut from = Get::new("part of a scan", &self.frame[self.used..]);
+        let mut from = FieldDecoder::new("part of a scan", &self.frame[self.used..]);
         let next = record(&mut from)?;
         self.used += from.at();
         if matches!(next, PartRecord::End) && !self.is_at_end() {
@@ -219,7 +219,7 @@ impl PartReader {
         }
         let mut head = [0; 36];
         self.read(&file, &mut head, self.at)?;
-        let mut from = Get::new("part of a scan", &head);
+        let mut from = FieldDecoder::new("part of a scan", &head);
         let len = from.u32()? as usize;
         let digest = Digest::from(from.array()?);
         if len > FRAME_MAX {
@@ -245,7 +245,7 @@ impl PartReader {
     }
 }
 
-fn record(from: &mut Get<'_>) -> Result<PartRecord> {
+fn record(from: &mut FieldDecoder<'_>) -> Result<PartRecord> {
     Ok(match from.u8()? {
         SOURCE => PartRecord::Source(EntryAttrs::decode(from)?, get_xattrs(from)?),
         DIR => {
@@ -266,6 +266,6 @@ fn record(from: &mut Get<'_>) -> Result<PartRecord> {
     })
 }
 
-fn get_xattrs(from: &mut Get<'_>) -> Result<XattrSet> {
+fn get_xattrs(from: &mut FieldDecoder<'_>) -> Result<XattrSet> {
     from.list(16, |from| Ok((from.bytes()?.into(), from.bytes()?.into())))
 }

@@ -8,8 +8,8 @@ use super::tests::scan;
 use super::*;
 use crate::Part;
 use crate::testing::{Shape, Source as Made, deep, specs, wide};
-use crate::{Exclude, OnError};
-use packfs_tree::encoding::Put;
+use crate::{ExcludeRules, OnError};
+use packfs_tree::encoding::FieldEncoder;
 
 fn scan_parts(root: &Path, place: &Path, count: u32, options: &Options) -> Result<Vec<PathBuf>> {
     let roots = [root.to_owned()];
@@ -30,12 +30,12 @@ fn merged(root: &Path, parts: &[PathBuf], options: &Options) -> Result<Tree> {
 fn bytes(mut tree: Tree) -> Vec<u8> {
     let mut origins = Vec::new();
     for ino in tree.inos() {
-        if let Kind::File { data: Data::Source { from, key }, .. } = tree.inode(ino).kind {
+        if let Kind::File { data: FileData::Source { from, key }, .. } = tree.inode(ino).kind {
             let (root, path, seen) = from.origin(key).unwrap();
             origins.bytes(root.as_os_str().as_bytes());
             origins.bytes(&path);
             origins.put(&seen.0);
-            tree.set_data(ino, Data::Empty).unwrap();
+            tree.set_data(ino, FileData::Empty).unwrap();
         }
     }
     tree.encode(&mut origins);
@@ -52,7 +52,7 @@ fn parts_give_the_tree_of_one_scan() {
         let made = Made::new(&spec);
         let place = tempfile::tempdir().unwrap();
         let root = made.tree();
-        let exclude = Exclude::new(["*7", "x/"]).unwrap();
+        let exclude = ExcludeRules::new(["*7", "x/"]).unwrap();
         for options in
             [Options { threads: 2, ..Options::default() }, Options { exclude, threads: 0, ..Options::default() }]
         {
@@ -100,7 +100,7 @@ fn parts_that_do_not_fit_together_are_refused() {
     refused(&root, &parts[..2], &options, "part 2/3 of the scan is missing");
     refused(&root, &[&parts[..], &parts[1..2]].concat(), &options, "part1: is part 1/3, as is");
     refused(place.path(), &parts, &options, "part of a scan of other directories");
-    let other = Options { exclude: Exclude::new(["*.o"]).unwrap(), ..options.clone() };
+    let other = Options { exclude: ExcludeRules::new(["*.o"]).unwrap(), ..options.clone() };
     refused(&root, &parts, &other, "with other options");
     let one = place.path().join("one");
     scan_part(std::slice::from_ref(&root), &options, Part::WHOLE, (&one, false)).unwrap();

@@ -14,7 +14,7 @@ use super::files::{FileRecords, ListedFiles};
 use super::listing::{self, ListingBuffers};
 use super::root::ScanRoot;
 use super::{LinkPolicy, SingleFile, device, file_kind, meta};
-use crate::tree::{Data, Kind, Meta};
+use crate::tree::{FileData, InodeAttributes, Kind};
 use crate::{Error, Result, Tree};
 
 /// Collects single files. They can be read after [`finish`](Self::finish).
@@ -104,7 +104,7 @@ impl SingleFiles {
     }
 
     /// Finds a regular file, following symbolic links.
-    pub(crate) fn find_regular(&mut self, tree: &mut Tree, path: &Path) -> Result<(Meta, u64, Data)> {
+    pub(crate) fn find_regular(&mut self, tree: &mut Tree, path: &Path) -> Result<(InodeAttributes, u64, FileData)> {
         match self.find(tree, path, LinkPolicy::Follow)? {
             SingleFile { meta, kind: Kind::File { size, data }, .. } => Ok((meta, size, data)),
             _ => Err(not_a_file(path)),

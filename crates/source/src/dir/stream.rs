@@ -8,7 +8,7 @@ use super::attrs::EntryAttrs;
 use super::files::seen;
 use super::listing::FoundEntry;
 use super::{Options, Receive, Streamed, entry_kind};
-use crate::tree::{Kind, Meta, Time, XattrId, XattrSet};
+use crate::tree::{InodeAttributes, Kind, Time, XattrId, XattrSet};
 use crate::{Error, Result};
 
 /// Passes on all entries of the source at `path`, which has to be the next of the parts in `options`.
@@ -47,7 +47,7 @@ fn streamed((name, attrs): (&[u8], &EntryAttrs), kind: Kind, xattrs: XattrSet, e
     let EntryAttrs { mode, uid, gid, mtime, .. } = *attrs;
     let mtime: Time = mtime;
     let mode = u16::try_from(mode & 0o7777).unwrap_or(0);
-    let meta = Meta { mode, uid, gid, mtime, xattrs: XattrId::NONE };
+    let meta = InodeAttributes { mode, uid, gid, mtime, xattrs: XattrId::NONE };
     let link = (attrs.linked && !matches!(kind, Kind::Dir)).then_some(attrs.id);
     Streamed { name: name.into(), meta, xattrs, kind, seen: seen(attrs), link, enters }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "test data is small")]
 
 use crate::name::display;
-use crate::{Exclude, OnError};
+use crate::{ExcludeRules, OnError};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
@@ -27,7 +27,7 @@ pub(super) fn scan(path: &Path, options: Options) -> Result<Tree> {
     Ok(tree)
 }
 
-fn data(tree: &Tree, path: &[u8]) -> (u64, Data) {
+fn data(tree: &Tree, path: &[u8]) -> (u64, FileData) {
     match tree.inode(tree.lookup(path).unwrap()).kind {
         Kind::File { size, data } => (size, data.into_owned()),
         kind => panic!("{kind:?}"),
@@ -36,7 +36,7 @@ fn data(tree: &Tree, path: &[u8]) -> (u64, Data) {
 
 /// Reads a file as a writer does.
 fn read(tree: &Tree, path: &[u8]) -> Result<Vec<u8>> {
-    let (size, Data::Source { from, key }) = data(tree, path) else { return Ok(Vec::new()) };
+    let (size, FileData::Source { from, key }) = data(tree, path) else { return Ok(Vec::new()) };
     let mut file = from.open(key)?;
     let mut bytes = vec![0; size as usize];
     file.read_exact_at(&mut bytes, 0)?;
@@ -119,7 +119,7 @@ fn patterns_and_inodes_are_left_out() {
     Spec::of([(b"src".to_vec(), inner.clone()), (b"doc".to_vec(), inner)]).create(dir.path()).unwrap();
     let out = fs::metadata(dir.path().join("src/out")).unwrap();
     let id = (std::os::unix::fs::MetadataExt::dev(&out), std::os::unix::fs::MetadataExt::ino(&out));
-    let exclude = Exclude::new(["*.o", "/doc/"]).unwrap();
+    let exclude = ExcludeRules::new(["*.o", "/doc/"]).unwrap();
     let tree = scan(dir.path(), Options { exclude, leave_out: vec![id], ..Options::default() }).unwrap();
     let paths: Vec<_> = order(&tree).into_iter().map(|(_, path)| path).collect();
     assert_eq!(paths, [&b""[..], b"src", b"src/a.c"]);
@@ -139,7 +139,7 @@ fn holes_are_reported_where_the_file_system_knows_them() {
     .unwrap();
     let tree = scan(dir.path(), Options::default()).unwrap();
     let ranges = |path| {
-        let (_, Data::Source { from, key }) = data(&tree, path) else { panic!() };
+        let (_, FileData::Source { from, key }) = data(&tree, path) else { panic!() };
         let mut file = from.open(key).unwrap();
         let mut at = 0;
         let mut out = Vec::new();
@@ -253,7 +253,7 @@ fn unreadable_entries_stop_the_scan_or_are_listed() {
     while fs::read_link(path.join("exe")).is_ok() {
         std::thread::yield_now();
     }
-    let exclude = Exclude::new(["net/", "task/", "attr/"]).unwrap();
+    let exclude = ExcludeRules::new(["net/", "task/", "attr/"]).unwrap();
     let options = Options { exclude, xattrs: false, ..Options::default() };
     let error = scan(&path, options.clone()).unwrap_err().to_string();
     let mut source = Dir::new(&path, Options { on_error: OnError::Skip, ..options });

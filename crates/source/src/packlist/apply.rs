@@ -10,7 +10,7 @@ use super::{ContentLocation, DescribedLines, LineAttrs, ListItem, NodeType, host
 use crate::Contents;
 use crate::dir::{self, Options, SingleFile, SingleFiles};
 use crate::entries::StoredFile;
-use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, path_of};
+use crate::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT, Time, XattrId, components, path_of};
 use crate::{Error, OnError, Result, Tree};
 
 /// A list being applied.
@@ -109,7 +109,7 @@ impl<'a> ListApplier<'a> {
                 let mut set = self.tree.xattrs.get(meta.xattrs).clone();
                 set.push((name.into(), value.into()));
                 let xattrs = self.tree.xattrs.intern(set);
-                self.tree.set_meta(ino, Meta { xattrs, ..meta });
+                self.tree.set_meta(ino, InodeAttributes { xattrs, ..meta });
                 Ok(())
             }
             ListItem::Include { path, attrs, include } => {
@@ -156,8 +156,8 @@ impl<'a> ListApplier<'a> {
         }
     }
 
-    fn implicit(&self) -> Meta {
-        Meta { mtime: self.time, ..Meta::IMPLICIT_DIR }
+    fn implicit(&self) -> InodeAttributes {
+        InodeAttributes { mtime: self.time, ..InodeAttributes::IMPLICIT_DIR }
     }
 
     fn existing(&self, path: &[u8]) -> Result<Ino> {
@@ -178,16 +178,16 @@ impl<'a> ListApplier<'a> {
         let Some((dir, name)) = self.tree.parent_of(path, implicit)? else { return Ok(ROOT) };
         match self.tree.lookup(path) {
             Some(ino) if self.tree.is_dir(ino) => Ok(ino),
-            _ => self.tree.add(dir, name, implicit, Kind::Dir, Conflict::Replace),
+            _ => self.tree.add(dir, name, implicit, Kind::Dir, ConflictPolicy::Replace),
         }
     }
 
-    fn add(&mut self, path: &[u8], meta: Meta, kind: Kind) -> Result<Option<Ino>> {
+    fn add(&mut self, path: &[u8], meta: InodeAttributes, kind: Kind) -> Result<Option<Ino>> {
         if self.options.exclude.covers(path, matches!(kind, Kind::Dir)) {
             return Ok(None);
         }
         match self.tree.parent_of(path, self.implicit())? {
-            Some((dir, name)) => self.tree.add(dir, name, meta, kind, Conflict::Replace).map(Some),
+            Some((dir, name)) => self.tree.add(dir, name, meta, kind, ConflictPolicy::Replace).map(Some),
             None if matches!(kind, Kind::Dir) => {
                 self.tree.set_meta(ROOT, meta);
                 Ok(Some(ROOT))
@@ -237,17 +237,17 @@ impl<'a> ListApplier<'a> {
                 let size = text.len() as u64;
                 let from: Arc<dyn Contents> =
                     Arc::new(StoredFile { from: Arc::new(text), path: "a file within a pack list".into() });
-                Kind::File { size, data: Data::Source { from, key: 0 } }
+                Kind::File { size, data: FileData::Source { from, key: 0 } }
             }
             NodeType::File(ContentLocation::Within { offset, len, of }) => {
                 let from = self.bytes(of)?.file(offset, len).map_err(|why| Error::limit(path_of(&path), why))?;
-                Kind::File { size: len, data: Data::Source { from, key: 0 } }
+                Kind::File { size: len, data: FileData::Source { from, key: 0 } }
             }
             NodeType::File(file) => {
                 let name = if let ContentLocation::At(name) = file { name } else { path.clone() };
                 let (meta, size, data) = self.singles.find_regular(self.tree, &host_path(&self.dir, &name))?;
                 // As with gensquashfs, times and extended attributes come from the list.
-                base = Meta { xattrs: XattrId::NONE, mtime: self.time, ..meta };
+                base = InodeAttributes { xattrs: XattrId::NONE, mtime: self.time, ..meta };
                 Kind::File { size, data }
             }
         };
@@ -296,7 +296,7 @@ impl<'a> ListApplier<'a> {
             return Ok(());
         }
         match self.tree.parent_of(path, self.implicit())? {
-            Some((dir, name)) => self.tree.link(dir, name, target, Conflict::Replace),
+            Some((dir, name)) => self.tree.link(dir, name, target, ConflictPolicy::Replace),
             None => Err(Error::limit(path_of(b"/"), "the root cannot be a link")),
         }
     }

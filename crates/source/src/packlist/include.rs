@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::LineAttrs;
-use crate::Exclude;
+use crate::ExcludeRules;
 use crate::dir::{Dir, Options};
-use crate::tree::{Conflict, Ino, Kind, KindRef, Meta, ROOT, Time};
+use crate::tree::{ConflictPolicy, Ino, InodeAttributes, Kind, KindRef, ROOT, Time};
 use crate::{Error, Result, Tree};
 
 /// Selection of entries to add.
@@ -68,14 +68,14 @@ impl DirInclude {
 
     /// Restricts the selection to entries with a matching name.
     pub(super) fn add_name(&mut self, pattern: &str) -> std::result::Result<(), String> {
-        Exclude::new([pattern]).map_err(|error| error.to_string())?;
+        ExcludeRules::new([pattern]).map_err(|error| error.to_string())?;
         self.names.push(pattern.to_owned());
         Ok(())
     }
 
     /// Restricts the selection to entries with a matching path in the image.
     pub(super) fn add_path(&mut self, pattern: &str) -> std::result::Result<(), String> {
-        Exclude::new([pattern]).map_err(|error| error.to_string())?;
+        ExcludeRules::new([pattern]).map_err(|error| error.to_string())?;
         // A leading slash makes a pattern match paths even if it contains no other.
         self.paths.push(format!("/{}", pattern.trim_start_matches('/')));
         Ok(())
@@ -85,7 +85,7 @@ impl DirInclude {
     pub(super) fn apply(&self, from: PathBuf, options: &Options, place: IncludeTarget<'_>) -> Result<Vec<Error>> {
         let one_file_system = self.one_file_system || options.one_file_system;
         // Exclude patterns match paths in the image, not in this directory.
-        let mut dir = Dir::new(from, Options { one_file_system, exclude: Exclude::default(), ..options.clone() });
+        let mut dir = Dir::new(from, Options { one_file_system, exclude: ExcludeRules::default(), ..options.clone() });
         if self.whole {
             dir = dir.noting_all();
         }
@@ -93,7 +93,8 @@ impl DirInclude {
         found.warnings = std::mem::take(&mut place.tree.warnings);
         dir.scan_into(&mut found, ROOT)?;
         place.tree.warnings = std::mem::take(&mut found.warnings);
-        let patterns = IncludePatterns { names: Exclude::new(&self.names)?, paths: Exclude::new(&self.paths)? };
+        let patterns =
+            IncludePatterns { names: ExcludeRules::new(&self.names)?, paths: ExcludeRules::new(&self.paths)? };
         let at = place.at;
         let mut path = place.path.to_vec();
         let exclude = &options.exclude;
@@ -126,15 +127,15 @@ pub(super) struct IncludeTarget<'p> {
 }
 
 struct IncludePatterns {
-    names: Exclude,
-    paths: Exclude,
+    names: ExcludeRules,
+    paths: ExcludeRules,
 }
 
 /// Copies one tree into another.
 struct TreeGraft<'g> {
     include: &'g DirInclude,
     patterns: IncludePatterns,
-    exclude: &'g Exclude,
+    exclude: &'g ExcludeRules,
     from: &'g Tree,
     place: IncludeTarget<'g>,
     /// Device and inode numbers of files in `from`.
@@ -174,7 +175,7 @@ impl TreeGraft<'_> {
     fn takes(&self, ino: Ino, path: &[u8]) -> bool {
         let DirInclude { types, .. } = self.include;
         let kind = letter(&self.from.inode(ino).kind);
-        let fits = |patterns: &Exclude| patterns.is_empty() || patterns.matches(path, false);
+        let fits = |patterns: &ExcludeRules| patterns.is_empty() || patterns.matches(path, false);
         (types.is_empty() || types.contains(&kind)) && fits(&self.patterns.names) && fits(&self.patterns.paths)
     }
 
@@ -191,14 +192,14 @@ impl TreeGraft<'_> {
             None => self.links.get(&ino).copied(),
         };
         if let Some(known) = known {
-            self.place.tree.link(to, name, known, Conflict::Replace)?;
+            self.place.tree.link(to, name, known, ConflictPolicy::Replace)?;
             return Ok(known);
         }
         let inode = self.from.inode(ino);
         let kind = inode.kind.into_owned();
         let links = inode.links;
         let meta = self.meta(ino);
-        let placed = self.place.tree.add(to, name, meta, kind, Conflict::Replace)?;
+        let placed = self.place.tree.add(to, name, meta, kind, ConflictPolicy::Replace)?;
         if let Some(id) = shared_id {
             self.place.hosted.insert(id, placed);
         } else if links > 1 {
@@ -207,10 +208,10 @@ impl TreeGraft<'_> {
         Ok(placed)
     }
 
-    fn meta(&mut self, ino: Ino) -> Meta {
+    fn meta(&mut self, ino: Ino) -> InodeAttributes {
         let meta = self.from.meta(ino);
         let xattrs = self.place.tree.xattrs.intern(self.from.xattrs.get(meta.xattrs).clone());
         let mtime = if self.include.keep_time { meta.mtime } else { self.place.time };
-        self.place.attrs.over(Meta { xattrs, mtime, ..meta })
+        self.place.attrs.over(InodeAttributes { xattrs, mtime, ..meta })
     }
 }

@@ -3,7 +3,7 @@
 use super::{ContentLocation, LineAttrs, ListItem, NodeType, parse_time};
 use crate::lex::{LineLexer, QuotingRules, parse_number};
 use crate::packlist::include::{DirInclude, types};
-use crate::tree::Device;
+use crate::tree::DeviceNumber;
 use crate::xattr_value;
 
 /// Keywords, each with the syntax of its arguments.
@@ -129,7 +129,8 @@ fn attrs(line: &mut LineLexer<'_>) -> Result<LineAttrs, String> {
 
 fn nod(line: &mut LineLexer<'_>) -> Result<NodeType, String> {
     let kind = line.bare();
-    let device = Device { major: line.number("the major number", 10)?, minor: line.number("the minor number", 10)? };
+    let device =
+        DeviceNumber { major: line.number("the major number", 10)?, minor: line.number("the minor number", 10)? };
     match kind {
         Some(b"c" | b"C") => Ok(NodeType::Char(device)),
         Some(b"b" | b"B") => Ok(NodeType::Block(device)),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::dir::{LinkPolicy, Options};
 use super::lex::parse_number;
 use super::{Source, Store};
-use crate::tree::{Device, Meta, Time};
+use crate::tree::{DeviceNumber, InodeAttributes, Time};
 use crate::{Error, Result, Tree};
 
 mod apply;
@@ -72,8 +72,8 @@ enum NodeType {
     Dir,
     File(ContentLocation),
     Symlink(Vec<u8>),
-    Char(Device),
-    Block(Device),
+    Char(DeviceNumber),
+    Block(DeviceNumber),
     Fifo,
     Socket,
 }
@@ -102,8 +102,8 @@ struct LineAttrs {
 
 impl LineAttrs {
     /// Returns these attributes, with those of `meta` where none are given.
-    fn over(&self, meta: Meta) -> Meta {
-        Meta {
+    fn over(&self, meta: InodeAttributes) -> InodeAttributes {
+        InodeAttributes {
             mode: self.mode.unwrap_or(meta.mode),
             uid: self.uid.unwrap_or(meta.uid),
             gid: self.gid.unwrap_or(meta.gid),

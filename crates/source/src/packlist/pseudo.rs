@@ -3,7 +3,7 @@
 use super::{ContentLocation, LineAttrs, ListItem, NodeType, parse_time};
 use crate::dir::LinkPolicy;
 use crate::lex::{LineLexer, QuotingRules};
-use crate::tree::Device;
+use crate::tree::DeviceNumber;
 use crate::xattr_value;
 
 /// Parses a line.
@@ -89,8 +89,8 @@ fn name(line: &mut LineLexer<'_>) -> Result<Vec<u8>, String> {
     if name.is_empty() { Err("the name of the other file is missing".into()) } else { Ok(name) }
 }
 
-fn device(line: &mut LineLexer<'_>) -> Result<Device, String> {
-    Ok(Device { major: line.number("the major number", 10)?, minor: line.number("the minor number", 10)? })
+fn device(line: &mut LineLexer<'_>) -> Result<DeviceNumber, String> {
+    Ok(DeviceNumber { major: line.number("the major number", 10)?, minor: line.number("the minor number", 10)? })
 }
 
 /// Parses the place of a file's bytes. Holes are found by the build, so the flag for them does not matter.

@@ -255,7 +255,7 @@ fn a_directory_like_another_has_its_attributes_and_no_entries() {
 #[test]
 fn excluded_directories_are_not_included() {
     let dir = place();
-    let exclude = crate::Exclude::new(["/a", "/c/sub"]).unwrap();
+    let exclude = crate::ExcludeRules::new(["/a", "/c/sub"]).unwrap();
     let list = "tree /a inc\nglob /a/b 0755 0 0 inc\ntree /c inc\ntree / inc\n";
     fs::write(dir.path().join("list"), list).unwrap();
     let mut tree = Tree::default();
@@ -438,5 +438,5 @@ proptest! {
 #[test]
 fn devices_need_no_root() {
     let tree = scan(place().path(), "nod /null 0666 0 0 c 1 3").unwrap();
-    assert!(matches!(tree.inode(tree.lookup(b"null").unwrap()).kind, Kind::Char(Device { major: 1, minor: 3 })));
+    assert!(matches!(tree.inode(tree.lookup(b"null").unwrap()).kind, Kind::Char(DeviceNumber { major: 1, minor: 3 })));
 }

@@ -12,7 +12,7 @@ use super::sparse;
 use crate::archive::input::{ArchiveInput, StoredMember, truncated};
 use crate::archive::{ArchiveMember, MAX_SIZE, MemberKind};
 use crate::tree::acl::{access_list, defect, group_limit};
-use crate::tree::{Device, Time, XattrSet};
+use crate::tree::{DeviceNumber, Time, XattrSet};
 use crate::{Error, Result, WarningKind};
 
 /// Maximum number of bytes in the extended headers of one member, or in one global header.
@@ -299,8 +299,8 @@ impl<I: ArchiveInput> MemberReader<I> {
 }
 
 /// Returns the number of a device, from the records of a pax header or from the member's own header.
-fn device_number(header: &TarHeader, at: u64, pax: &PaxRecords) -> Result<Device> {
-    Ok(Device {
+fn device_number(header: &TarHeader, at: u64, pax: &PaxRecords) -> Result<DeviceNumber> {
+    Ok(DeviceNumber {
         major: pax.devmajor.map_or_else(|| field(&header.devmajor, "device number", at), Ok)?,
         minor: pax.devminor.map_or_else(|| field(&header.devminor, "device number", at), Ok)?,
     })

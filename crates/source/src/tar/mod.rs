@@ -10,7 +10,7 @@ use super::archive::place::{clean, place};
 use super::archive::seekable::SeekableInput;
 use super::archive::{MemberKind, Options};
 use super::{Source, Store};
-use crate::tree::{Data, Tree};
+use crate::tree::{FileData, Tree};
 use crate::{Error, Result, Warning, WarningKind};
 
 mod acl;
@@ -62,7 +62,7 @@ impl<I: ArchiveInput> Source for TarSource<I> {
             }
             let data = match &member.kind {
                 MemberKind::File(file) if file.size > 0 => members.input.keep(file.clone(), store)?,
-                _ => Data::Empty,
+                _ => FileData::Empty,
             };
             place(tree, &path, member, data, &self.options)?;
         }

@@ -24,7 +24,7 @@ use super::decompress;
 use super::readahead::ReadAhead;
 use super::{Source, Store, unchanged};
 use crate::name::display;
-use crate::tree::{Data, Time, Tree, XattrSet, path_of};
+use crate::tree::{FileData, Time, Tree, XattrSet, path_of};
 use crate::{Error, Result, Warning, WarningKind};
 
 /// Name of members in messages.
@@ -184,12 +184,12 @@ impl Source for ZipSource {
             let kept = match &mut member.kind {
                 MemberKind::Symlink(target) => {
                     let read = data.read_to_end(target);
-                    read.map(|_| Data::Empty).map_err(Error::io("cannot read", &self.path))
+                    read.map(|_| FileData::Empty).map_err(Error::io("cannot read", &self.path))
                 }
                 MemberKind::File(file) if file.size > 0 => {
-                    store.put(&mut data, file.size, &[(0, file.size)]).map(Data::Stored)
+                    store.put(&mut data, file.size, &[(0, file.size)]).map(FileData::Stored)
                 }
-                _ => Ok(Data::Empty),
+                _ => Ok(FileData::Empty),
             };
             // The store's error about a failed read says less than is known here.
             let kept = data.failed.take().map_or(kept, |error| Err(self.unreadable(error)))?;

@@ -10,7 +10,7 @@ use rawzip::path::EntryPath;
 use rawzip::{CompressionMethod, ZipArchiveWriter};
 
 use super::nearer_to;
-use crate::Exclude;
+use crate::ExcludeRules;
 use crate::Result;
 use crate::archive::{Options, from_bytes, from_stream, open};
 use crate::testing::scan;
@@ -146,7 +146,7 @@ fn later_members_replace_earlier_ones_and_names_are_cleaned() {
     let tree = from_bytes(
         Arc::new(bytes.clone()),
         Path::new("a"),
-        Options { exclude: Exclude::new(["b"]).unwrap(), ..Options::default() },
+        Options { exclude: ExcludeRules::new(["b"]).unwrap(), ..Options::default() },
     );
     let tree = tree.and_then(scan).unwrap();
     assert!(tree.lookup(b"b").is_none() && tree.lookup(b"d").is_some());

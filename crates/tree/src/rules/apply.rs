@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::select::RuleCombinations;
 use super::{RuleEffects, RuleMatchCount, Rules, XattrChange};
-use crate::Rank;
-use crate::tree::{Ino, Inode, Kind, Meta, Recipe, ReducedSet, Tree, XattrId, acl};
+use crate::FileRank;
+use crate::tree::{FileRecipe, Ino, Inode, InodeAttributes, Kind, ReducedSet, Tree, XattrId, acl};
 use crate::{Error, Result};
 
 /// Entries of a tree with the rules that they match.
@@ -17,11 +17,11 @@ pub struct SelectedEntries<'r> {
     pub(super) matches: Vec<RuleMatchCount>,
 }
 
-impl Recipe {
+impl FileRecipe {
     /// Returns this recipe, changed by a later one.
-    fn then(self, later: Recipe) -> Recipe {
+    fn then(self, later: FileRecipe) -> FileRecipe {
         let last = |first: u8, last: u8| if last == 0 { first } else { last };
-        Recipe { codec: last(self.codec, later.codec), cluster: last(self.cluster, later.cluster) }
+        FileRecipe { codec: last(self.codec, later.codec), cluster: last(self.cluster, later.cluster) }
     }
 }
 
@@ -33,7 +33,7 @@ impl SelectedEntries<'_> {
 
     /// Changes the entries, and returns the ranks of the files that have a priority. The tree is that of
     /// [`Rules::select`], with no inodes renumbered. Fails if a rule shifts an owner out of 32 bits.
-    pub fn apply(&self, tree: &mut Tree) -> Result<Vec<Rank>> {
+    pub fn apply(&self, tree: &mut Tree) -> Result<Vec<FileRank>> {
         let mut ranks = Vec::new();
         let mut sets = HashMap::new();
         for &(ino, combination) in &self.entries {
@@ -46,14 +46,14 @@ impl SelectedEntries<'_> {
                 let reduced = *sets
                     .entry((meta.xattrs, combination))
                     .or_insert_with(|| self.xattrs(tree, meta.xattrs, combination));
-                tree.set_meta(ino, Meta { xattrs: reduced.id, mode: meta.mode & reduced.mode_bits, ..meta });
+                tree.set_meta(ino, InodeAttributes { xattrs: reduced.id, mode: meta.mode & reduced.mode_bits, ..meta });
             }
             for effects in effects() {
                 priority = effects.priority.or(priority);
                 effects.change(tree, ino)?;
             }
             if let (Some(priority), Kind::File { .. }) = (priority, tree.inode(ino).kind) {
-                ranks.push(Rank { ino, rank: -priority });
+                ranks.push(FileRank { ino, rank: -priority });
             }
         }
         Ok(ranks)
@@ -86,7 +86,7 @@ impl RuleEffects {
             (Some(mode), kind) => mode.apply(inode.mode, matches!(kind, Kind::Dir)),
         };
         let Inode { mtime, xattrs, handling, recipe, .. } = inode;
-        tree.set_meta(ino, Meta { mode, uid, gid, mtime: self.mtime.unwrap_or(mtime), xattrs });
+        tree.set_meta(ino, InodeAttributes { mode, uid, gid, mtime: self.mtime.unwrap_or(mtime), xattrs });
         tree.set_storing(ino, handling.then(self.handling), recipe.then(self.recipe));
         Ok(())
     }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 pub use self::apply::SelectedEntries;
 use self::test::{EntryTest, TestedEntry};
-use crate::Recipes;
-use crate::tree::{ExcludeXattrs, Handling, ModeChange, Recipe, Time, shifted};
+use crate::RecipeTable;
+use crate::tree::{DataHandling, ExcludeXattrs, FileRecipe, ModeChange, Time, shifted};
 use crate::{Error, Result};
 
 /// Rules, in the order of their lines. Of two rules that set the same attribute of an entry the later one wins.
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 pub struct Rules {
     rules: Vec<TreeRule>,
     keys: RuleIndex,
-    recipes: Recipes,
+    recipes: RecipeTable,
 }
 
 /// One rule.
@@ -64,9 +64,9 @@ struct RuleEffects {
     exclude_empty: Option<EmptyReason>,
     /// True if later rules do not apply.
     stop: bool,
-    handling: Handling,
+    handling: DataHandling,
     /// 0 leaves the codec or the cluster size as it is.
-    recipe: Recipe,
+    recipe: FileRecipe,
     priority: Option<i32>,
     uid: IdChange,
     gid: IdChange,
@@ -148,7 +148,7 @@ impl Rules {
     pub fn parse<'t>(texts: impl IntoIterator<Item = (&'t Path, &'t [u8])>) -> Result<Self> {
         let mut rules = Vec::new();
         let mut keys = RuleIndex::default();
-        let mut recipes = Recipes::default();
+        let mut recipes = RecipeTable::default();
         for (file, text) in texts {
             for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
                 let wrong = |why| Error::Syntax { path: file.to_owned(), line: number, why };
@@ -183,7 +183,7 @@ impl Rules {
     }
 
     /// Returns the codecs and cluster sizes that rules give to files, for the options of a build.
-    pub fn recipes(&self) -> &Recipes {
+    pub fn recipes(&self) -> &RecipeTable {
         &self.recipes
     }
 

@@ -6,9 +6,9 @@ use packfs_codec::{Choice, Codec};
 
 use super::test::{EntryTest, FileMagic, PathRegex, TestCondition};
 use super::{EmptyReason, IdChange, RuleEffects, XattrChange};
-use crate::Recipes;
-use crate::tree::{ExcludeXattrs, Handling, components};
-use crate::{Exclude, xattr_value};
+use crate::RecipeTable;
+use crate::tree::{DataHandling, ExcludeXattrs, components};
+use crate::{ExcludeRules, xattr_value};
 
 type ParseResult<T> = std::result::Result<T, String>;
 
@@ -35,7 +35,7 @@ pub(super) fn show_line(line: &[u8]) -> String {
 }
 
 /// Parses a line, and adds its codecs and cluster sizes to `recipes`; returns `None` if it is empty or a comment.
-pub(super) fn parse_line(line: &[u8], recipes: &mut Recipes) -> ParseResult<Option<ParsedLine>> {
+pub(super) fn parse_line(line: &[u8], recipes: &mut RecipeTable) -> ParseResult<Option<ParsedLine>> {
     let text = line.trim_ascii();
     if text.is_empty() || text[0] == b'#' {
         return Ok(None);
@@ -98,7 +98,7 @@ fn parse_test(word: &str) -> ParseResult<EntryTest> {
     }
     let what = match name {
         "path" => TestCondition::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
-        "glob" => TestCondition::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
+        "glob" => TestCondition::Glob(ExcludeRules::new([value]).map_err(|error| error.to_string())?),
         "regex" => TestCondition::Regex(PathRegex::new(value, "").map_err(|error| error.to_string())?),
         "type" => TestCondition::Type(value.split(',').map(parse_kind).collect::<ParseResult<_>>()?),
         "size" => TestCondition::Size(parse_range(name, value, parse_size)?),
@@ -176,7 +176,7 @@ fn id(name: &str, text: &str) -> ParseResult<IdChange> {
     })
 }
 
-fn parse_effect(word: &str, made: &mut RuleEffects, recipes: &mut Recipes) -> ParseResult<()> {
+fn parse_effect(word: &str, made: &mut RuleEffects, recipes: &mut RecipeTable) -> ParseResult<()> {
     const KNOWN: &str = "exclude, stop, store, codec, cluster, fragments, no-fragment, no-dedup, no-sparse, align, \
                          compress, exclude-empty, priority, owner, group, mode, time, xattr, drop-xattr";
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
@@ -198,21 +198,21 @@ fn parse_effect(word: &str, made: &mut RuleEffects, recipes: &mut Recipes) -> Pa
             });
         }
         "stop" => made.stop = true,
-        "store" => made.handling = (made.handling - Handling::COMPRESS) | Handling::STORE,
-        "compress" => made.handling = (made.handling - Handling::STORE) | Handling::COMPRESS,
-        "no-fragment" => made.handling = made.handling.then(Handling::NO_FRAGMENT),
+        "store" => made.handling = (made.handling - DataHandling::COMPRESS) | DataHandling::STORE,
+        "compress" => made.handling = (made.handling - DataHandling::STORE) | DataHandling::COMPRESS,
+        "no-fragment" => made.handling = made.handling.then(DataHandling::NO_FRAGMENT),
         "fragments" => {
             let packing = match given()? {
-                "none" => Handling::NO_FRAGMENT,
-                "small" => Handling::SMALL,
-                "tails" => Handling::TAILS,
+                "none" => DataHandling::NO_FRAGMENT,
+                "small" => DataHandling::SMALL,
+                "tails" => DataHandling::TAILS,
                 other => return Err(format!("fragments={other}: expected none, small or tails")),
             };
             made.handling = made.handling.then(packing);
         }
-        "no-sparse" => made.handling |= Handling::NO_SPARSE,
-        "align" => made.handling |= Handling::ALIGN,
-        "no-dedup" => made.handling |= Handling::NO_DEDUP,
+        "no-sparse" => made.handling |= DataHandling::NO_SPARSE,
+        "align" => made.handling |= DataHandling::ALIGN,
+        "no-dedup" => made.handling |= DataHandling::NO_DEDUP,
         "priority" => {
             let number = given()?.parse().ok().filter(|number| *number > i32::MIN);
             made.priority = Some(number.ok_or("priority: expected a number from -2147483647 to 2147483647")?);

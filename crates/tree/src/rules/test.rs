@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::ops::RangeInclusive;
 
 use crate::Error;
-use crate::Exclude;
-use crate::regex::{Regexes, prefix};
-use crate::tree::{Data, Inode, Kind, KindRef, components};
+use crate::ExcludeRules;
+use crate::regex::{RegexSet, prefix};
+use crate::tree::{FileData, Inode, Kind, KindRef, components};
 
 /// Number of bytes at the beginning of a file that tell what it holds.
 const HEAD_LEN: u64 = 512;
@@ -21,7 +21,7 @@ pub(super) struct EntryTest {
 #[derive(Debug)]
 pub(super) enum TestCondition {
     Path(Box<[u8]>),
-    Glob(Exclude),
+    Glob(ExcludeRules),
     Regex(PathRegex),
     /// Types as `find -type` names them.
     Type(Vec<u8>),
@@ -44,13 +44,13 @@ pub(super) struct PathRegex {
     prefix: Vec<u8>,
     /// Path that the root of the image has for this expression; empty, or with a slash at its end.
     mount_point: Vec<u8>,
-    compiled: OnceCell<Option<Regexes>>,
+    compiled: OnceCell<Option<RegexSet>>,
 }
 
 impl PathRegex {
     /// Checks an expression; a malformed one fails with [`Error::BadPattern`](crate::Error::BadPattern).
     pub(super) fn new(text: &str, mount_point: &str) -> Result<Self, Error> {
-        Regexes::new(&[text])?;
+        RegexSet::new(&[text])?;
         let mut front = components(mount_point.as_bytes()).collect::<Vec<_>>().join(&b'/');
         if !front.is_empty() {
             front.push(b'/');
@@ -60,7 +60,7 @@ impl PathRegex {
 
     fn is_match(&self, path: &[u8]) -> bool {
         // What compiled once compiles again.
-        let compiled = || self.compiled.get_or_init(|| Regexes::new(&[&*self.text]).ok()).as_ref();
+        let compiled = || self.compiled.get_or_init(|| RegexSet::new(&[&*self.text]).ok()).as_ref();
         let begins = self.mount_point.iter().chain(path).take(self.prefix.len()).eq(&self.prefix);
         if !begins {
             return false;
@@ -161,7 +161,7 @@ impl TestedEntry<'_> {
     /// Returns the first bytes of a regular file. One that cannot be read has none: packing it will report why.
     fn head(&mut self) -> &[u8] {
         self.head.get_or_insert_with(|| match &self.inode.kind {
-            Kind::File { size, data: Data::Source { from, key } } => {
+            Kind::File { size, data: FileData::Source { from, key } } => {
                 let mut head = vec![0; usize::try_from((*size).min(HEAD_LEN)).unwrap_or(0)];
                 match from.open(*key).and_then(|mut file| file.read_exact_at(&mut head, 0)) {
                     Ok(()) => head,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Attrs, Node, Piece, Spec, What as Is};
-use crate::tree::{Conflict, Data, Kind, Meta, ROOT};
+use crate::tree::{ConflictPolicy, FileData, InodeAttributes, Kind, ROOT};
 use crate::{Tree, Warning};
 
 fn rules(text: &str) -> Result<Rules> {
@@ -106,12 +106,12 @@ fn empty_directories_are_left_out() {
         let mut tree = Tree::default();
         let dir = Kind::Dir;
         let mut add = |parent, name: &str, kind| {
-            tree.add(parent, name.as_bytes(), Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap()
+            tree.add(parent, name.as_bytes(), InodeAttributes::IMPLICIT_DIR, kind, ConflictPolicy::Refuse).unwrap()
         };
         let [emptied, kept, outer] = ["emptied", "kept", "outer"].map(|name| add(ROOT, name, dir.clone()));
         add(outer, "inner", dir.clone());
         for (parent, name) in [(emptied, "a.o"), (kept, "b.o"), (kept, "file")] {
-            add(parent, name, Kind::File { size: 0, data: Data::Empty });
+            add(parent, name, Kind::File { size: 0, data: FileData::Empty });
         }
         let rules = rules(&format!("glob=*.o -> exclude\nall -> {effect}")).unwrap();
         rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
@@ -138,7 +138,7 @@ fn a_later_compress_takes_back_store() {
         let rules = rules(text).unwrap();
         rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
         let handling = tree.inode(tree.lookup(b"empty").unwrap()).handling;
-        assert_eq!(handling, if stored { Handling::STORE } else { Handling::empty() }, "{text}");
+        assert_eq!(handling, if stored { DataHandling::STORE } else { DataHandling::empty() }, "{text}");
     }
 }
 
@@ -185,7 +185,7 @@ fn attributes_ranks_and_handling_are_set() {
     let ranks = rules.select(&mut tree).unwrap().apply(&mut tree).unwrap();
     let ino = tree.lookup(b"also").unwrap();
     assert_eq!(ranks.iter().map(|rank| (rank.ino, rank.rank)).collect::<Vec<_>>(), [(ino, 3)]);
-    assert_eq!(tree.inode(ino).handling, Handling::STORE | Handling::NO_FRAGMENT);
+    assert_eq!(tree.inode(ino).handling, DataHandling::STORE | DataHandling::NO_FRAGMENT);
     let own = tree.inode(tree.lookup(b"usr/own file").unwrap());
     assert_eq!(own.mtime, Time { secs: 5, nanos: 500_000_000 });
     let set: Vec<_> = tree.xattrs.get(own.xattrs).iter().map(|(name, value)| (&**name, &**value)).collect();

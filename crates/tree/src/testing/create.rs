@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 
 use super::{Attrs, Node, Piece, Spec, What, is_root};
-use crate::tree::{self, Device};
+use crate::tree::{self, DeviceNumber};
 
 impl Spec {
     /// Creates the tree in `dir`, which exists and receives the root's attributes.
@@ -51,9 +51,9 @@ fn create(dir: BorrowedFd<'_>, name: &[u8], node: &Node) -> Result<()> {
     set_attrs(dir, name, node)
 }
 
-const NO_DEVICE: Device = Device { major: 0, minor: 0 };
+const NO_DEVICE: DeviceNumber = DeviceNumber { major: 0, minor: 0 };
 
-fn make_node(dir: BorrowedFd<'_>, name: &[u8], kind: FileType, device: Device) -> Result<()> {
+fn make_node(dir: BorrowedFd<'_>, name: &[u8], kind: FileType, device: DeviceNumber) -> Result<()> {
     let number = fs::makedev(device.major, device.minor);
     Ok(fs::mknodat(dir, name, kind, Mode::RUSR | Mode::WUSR, number)?)
 }

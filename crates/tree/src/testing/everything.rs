@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Node, Piece, Spec, What, is_root, noise, plain, text};
-use crate::tree::Device;
+use crate::tree::DeviceNumber;
 
 /// Makes a node, and everything below it, with attributes that do not depend on who runs the test.
 pub fn owned(mut node: Node) -> Node {
@@ -27,8 +27,8 @@ pub fn one_of_each(block: u64, large: usize) -> Spec {
     let mut dir = Node::dir([(b"small".to_vec(), Node::file(vec![noise(3, 7)])), (b"again".to_vec(), named.clone())]);
     dir.attrs.xattrs = BTreeMap::from([("trusted.large".to_owned(), b"large ".repeat(large))]);
     let root = Node::dir([
-        (b"block".to_vec(), plain(What::Block(Device { major: 4095, minor: 0xf_ffff }))),
-        (b"char".to_vec(), plain(What::Char(Device { major: 1, minor: 3 }))),
+        (b"block".to_vec(), plain(What::Block(DeviceNumber { major: 4095, minor: 0xf_ffff }))),
+        (b"char".to_vec(), plain(What::Char(DeviceNumber { major: 1, minor: 3 }))),
         (b"dir".to_vec(), dir),
         (b"empty".to_vec(), Node::file(vec![])),
         (b"fifo".to_vec(), plain(What::Fifo)),
@@ -83,8 +83,8 @@ pub fn everything(block: u64, xattr_max: usize) -> Spec {
 
 fn privileged(xattr_max: usize, add: &mut dyn FnMut(&str, Node)) {
     for (n, (major, minor)) in [(1, 3), (8, 255), (4095, 0xf_ffff), (0, 256)].into_iter().enumerate() {
-        add(&format!("char-{n}"), plain(What::Char(Device { major, minor })));
-        add(&format!("block-{n}"), plain(What::Block(Device { major, minor })));
+        add(&format!("char-{n}"), plain(What::Char(DeviceNumber { major, minor })));
+        add(&format!("block-{n}"), plain(What::Block(DeviceNumber { major, minor })));
     }
     let set = |names: &[(&str, usize)]| -> BTreeMap<String, Vec<u8>> {
         names.iter().map(|(name, len)| ((*name).to_owned(), name.bytes().cycle().take(*len).collect())).collect()
@@ -101,7 +101,7 @@ fn privileged(xattr_max: usize, add: &mut dyn FnMut(&str, Node)) {
             ("file", What::File(vec![text(9, 9)])),
             ("dir", What::Dir(BTreeMap::new())),
             // Only files and directories can have user xattrs.
-            ("node", What::Char(Device { major: 5, minor: 1 })),
+            ("node", What::Char(DeviceNumber { major: 5, minor: 1 })),
             ("link", What::Symlink(b"nowhere".to_vec())),
             ("fifo", What::Fifo),
         ] {

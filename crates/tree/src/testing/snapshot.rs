@@ -13,7 +13,7 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use super::spec::join;
 use crate::Contents;
 use crate::image::{self, Image, Nid};
-use crate::tree::{Data, Device, Ino, Inode, Kind, ROOT, Time, XattrSet};
+use crate::tree::{DeviceNumber, FileData, Ino, Inode, Kind, ROOT, Time, XattrSet};
 use crate::{Error, Result, Tree};
 
 /// One entry. Fields that its type does not have are zero or empty.
@@ -238,7 +238,7 @@ fn tree_entry(tree: &Tree, inode: &Inode<'_>) -> Result<Entry> {
         xattrs: show_xattrs(tree.xattrs.get(inode.xattrs)),
         ..Entry::default()
     };
-    let number = |device: &Device| (device.major, device.minor);
+    let number = |device: &DeviceNumber| (device.major, device.minor);
     match &inode.kind {
         Kind::Dir => (entry.kind, entry.nlink) = ('d', 1),
         Kind::File { size, data } => {
@@ -255,12 +255,12 @@ fn tree_entry(tree: &Tree, inode: &Inode<'_>) -> Result<Entry> {
 }
 
 /// Reads as a writer does: skips holes.
-fn hash_data(size: u64, data: &Data<&Arc<dyn Contents>>) -> Result<String> {
+fn hash_data(size: u64, data: &FileData<&Arc<dyn Contents>>) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     match data {
-        Data::Empty => {}
-        Data::Stored(_) => return Ok(String::new()),
-        Data::Source { from, key } => {
+        FileData::Empty => {}
+        FileData::Stored(_) => return Ok(String::new()),
+        FileData::Source { from, key } => {
             let mut file = from.open(*key)?;
             let mut at = 0;
             while at < size {
@@ -333,7 +333,7 @@ fn image_entry(image: &dyn Image, nid: Nid) -> Result<(Entry, u64)> {
         xattrs: show_xattrs(&image.xattrs(nid)?),
         ..Entry::default()
     };
-    let number = |device: &Device| (device.major, device.minor);
+    let number = |device: &DeviceNumber| (device.major, device.minor);
     match &stat.kind {
         image::FileType::Dir => (entry.kind, entry.nlink) = ('d', 1),
         image::FileType::File { size } => {

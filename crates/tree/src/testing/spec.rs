@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Memory, Piece};
 use crate::Contents;
-use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, Time};
+use crate::tree::{ConflictPolicy, DeviceNumber, FileData, Ino, InodeAttributes, Kind, ROOT, Time};
 use crate::{Result, Tree};
 
 /// Attributes of a node.
@@ -40,9 +40,9 @@ pub enum What {
     /// A symbolic link.
     Symlink(Vec<u8>),
     /// A character device.
-    Char(Device),
+    Char(DeviceNumber),
     /// A block device.
-    Block(Device),
+    Block(DeviceNumber),
     /// A named pipe.
     Fifo,
     /// A socket.
@@ -108,8 +108,8 @@ impl Spec {
         let mut tree = builder.tree;
         for (old, new) in &self.links {
             let target = tree.lookup(old).expect("links point to nodes");
-            let (dir, name) = tree.parent_of(new, Meta::IMPLICIT_DIR)?.expect("links have names");
-            tree.link(dir, name, target, Conflict::Refuse)?;
+            let (dir, name) = tree.parent_of(new, InodeAttributes::IMPLICIT_DIR)?.expect("links have names");
+            tree.link(dir, name, target, ConflictPolicy::Refuse)?;
         }
         Ok(tree)
     }
@@ -142,16 +142,16 @@ impl Builder {
         let What::Dir(entries) = &node.what else { return Ok(()) };
         for (name, child) in entries {
             let kind = self.kind(&child.what);
-            let ino = self.tree.add(ino, name, Meta::IMPLICIT_DIR, kind, Conflict::Refuse)?;
+            let ino = self.tree.add(ino, name, InodeAttributes::IMPLICIT_DIR, kind, ConflictPolicy::Refuse)?;
             self.fill(ino, child)?;
         }
         Ok(())
     }
 
-    fn meta(&mut self, attrs: &Attrs) -> Meta {
+    fn meta(&mut self, attrs: &Attrs) -> InodeAttributes {
         let set = attrs.xattrs.iter().map(|(name, value)| (name.as_bytes().into(), value.as_slice().into())).collect();
         let (uid, gid) = attrs.owner;
-        Meta { mode: attrs.mode, uid, gid, mtime: attrs.mtime, xattrs: self.tree.xattrs.intern(set) }
+        InodeAttributes { mode: attrs.mode, uid, gid, mtime: attrs.mtime, xattrs: self.tree.xattrs.intern(set) }
     }
 
     fn kind(&mut self, what: &What) -> Kind {
@@ -162,7 +162,7 @@ impl Builder {
                 self.next += 1;
                 let size = pieces.iter().map(Piece::len).sum();
                 let from: Arc<dyn Contents> = self.memory.clone();
-                let data = if size == 0 { Data::Empty } else { Data::Source { from, key } };
+                let data = if size == 0 { FileData::Empty } else { FileData::Source { from, key } };
                 Kind::File { size, data }
             }
             What::Symlink(target) => Kind::Symlink(target.as_slice().into()),

@@ -8,7 +8,7 @@ use proptest::sample::{Index, select};
 
 use super::spec::join;
 use super::{Attrs, Node, Piece, Spec, What, is_root};
-use crate::tree::{Device, Time};
+use crate::tree::{DeviceNumber, Time};
 
 /// Shape of random trees.
 #[derive(Debug, Clone)]
@@ -78,7 +78,7 @@ fn leaf(shape: &Shape) -> BoxedStrategy<Node> {
     let special = if shape.privileged {
         // The largest numbers that SquashFS supports: 12 and 20 bits.
         let device = (0u32..=4095, prop_oneof![0u32..=255, Just(256), Just(0xf_ffff)])
-            .prop_map(|(major, minor)| Device { major, minor });
+            .prop_map(|(major, minor)| DeviceNumber { major, minor });
         let device = device.prop_filter("0:0 marks a whiteout", |device| device.major > 0);
         prop_oneof![
             Just(What::Fifo),

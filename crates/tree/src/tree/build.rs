@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use super::hot::HotInodes;
 use super::inodes::InodeStore;
-use super::{Data, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name, components};
+use super::{
+    DataHandling, FileData, FileRecipe, Ino, Inode, Kind, ROOT, Time, Tree, TreeXattrs, XattrId, check_name, components,
+};
 use crate::{Error, Result, Warnings};
 
 /// Attributes of an inode apart from its type and content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meta {
+pub struct InodeAttributes {
     /// The 12 permission bits.
     pub mode: u16,
     /// Owner.
@@ -23,15 +25,15 @@ pub struct Meta {
     pub xattrs: XattrId,
 }
 
-impl Meta {
+impl InodeAttributes {
     /// Attributes of a directory that no source described: 0755, owned by root, dated 1970.
-    pub const IMPLICIT_DIR: Meta =
-        Meta { mode: 0o755, uid: 0, gid: 0, mtime: Time { secs: 0, nanos: 0 }, xattrs: XattrId::NONE };
+    pub const IMPLICIT_DIR: InodeAttributes =
+        InodeAttributes { mode: 0o755, uid: 0, gid: 0, mtime: Time { secs: 0, nanos: 0 }, xattrs: XattrId::NONE };
 }
 
 /// Action when a path is already taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conflict {
+pub enum ConflictPolicy {
     /// The new entry replaces the old one; a directory over a directory keeps the entries (tar, merged sources).
     Replace,
     /// An error (a pack list that names one path twice).
@@ -40,7 +42,7 @@ pub enum Conflict {
 
 impl Default for Tree {
     fn default() -> Self {
-        Tree::new(Meta::IMPLICIT_DIR)
+        Tree::new(InodeAttributes::IMPLICIT_DIR)
     }
 }
 
@@ -55,7 +57,7 @@ pub(super) struct SourceLayer {
 
 impl Tree {
     /// Makes a tree with only a root directory.
-    pub fn new(root: Meta) -> Self {
+    pub fn new(root: InodeAttributes) -> Self {
         let mut tree = Tree::without_root();
         tree.push(root, Kind::Dir).expect("the first inode has a number");
         tree
@@ -65,7 +67,7 @@ impl Tree {
         Tree {
             inodes: InodeStore::default(),
             hot: HotInodes::default(),
-            xattrs: Xattrs::default(),
+            xattrs: TreeXattrs::default(),
             warnings: Warnings::default(),
             implied: None,
             devices: Vec::new(),
@@ -73,46 +75,53 @@ impl Tree {
         }
     }
 
-    pub(super) fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
+    pub(super) fn push(&mut self, meta: InodeAttributes, kind: Kind) -> Result<Ino> {
         self.inodes.push(meta, kind)
     }
 
     /// Changes the attributes of an inode.
-    pub fn set_meta(&mut self, ino: Ino, meta: Meta) {
+    pub fn set_meta(&mut self, ino: Ino, meta: InodeAttributes) {
         self.inodes.set_meta(ino, meta);
     }
 
     /// Returns the attributes of an inode.
-    pub fn meta(&self, ino: Ino) -> Meta {
+    pub fn meta(&self, ino: Ino) -> InodeAttributes {
         self.inodes.meta(ino)
     }
 
     /// Changes the extended attributes of an inode.
     pub fn set_xattrs(&mut self, ino: Ino, xattrs: XattrId) {
-        self.set_meta(ino, Meta { xattrs, ..self.meta(ino) });
+        self.set_meta(ino, InodeAttributes { xattrs, ..self.meta(ino) });
     }
 
     /// Changes the wishes about the data of a regular file.
-    pub fn set_storing(&mut self, ino: Ino, handling: Handling, recipe: Recipe) {
+    pub fn set_storing(&mut self, ino: Ino, handling: DataHandling, recipe: FileRecipe) {
         self.inodes.set_storing(ino, handling, recipe);
     }
 
     /// Gives a regular file other data of the same length; leaves other types as they are.
-    pub fn set_data(&mut self, ino: Ino, data: Data) -> Result<()> {
+    pub fn set_data(&mut self, ino: Ino, data: FileData) -> Result<()> {
         self.inodes.set_data(ino, data)
     }
 
     /// Gives a regular file other data.
-    pub fn set_file(&mut self, ino: Ino, size: u64, data: Data) -> Result<()> {
+    pub fn set_file(&mut self, ino: Ino, size: u64, data: FileData) -> Result<()> {
         self.inodes.set_kind(ino, Kind::File { size, data })
     }
 
-    /// Adds an entry to a directory. With [`Conflict::Replace`] a directory over a directory takes
+    /// Adds an entry to a directory. With [`ConflictPolicy::Replace`] a directory over a directory takes
     /// the new attributes and keeps its inode and entries; anything else is replaced.
-    pub fn add(&mut self, dir: Ino, name: &[u8], meta: Meta, kind: Kind, conflict: Conflict) -> Result<Ino> {
+    pub fn add(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        meta: InodeAttributes,
+        kind: Kind,
+        conflict: ConflictPolicy,
+    ) -> Result<Ino> {
         check_name(name)?;
         if let Some(old) = self.child(dir, name)? {
-            if conflict == Conflict::Refuse {
+            if conflict == ConflictPolicy::Refuse {
                 return Err(Error::Duplicate { name: name.to_owned() });
             }
             if self.is_dir(old) && matches!(kind, Kind::Dir) {
@@ -157,7 +166,7 @@ impl Tree {
     }
 
     /// Adds another name for an inode that is not a directory.
-    pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: Conflict) -> Result<()> {
+    pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: ConflictPolicy) -> Result<()> {
         check_name(name)?;
         if self.is_dir(target) {
             return Err(Error::limit(path_of(name), "a directory cannot be hard-linked"));
@@ -169,7 +178,7 @@ impl Tree {
         let old = self.child(dir, name)?;
         match old {
             Some(old) if old == target => return Ok(()),
-            Some(_) if conflict == Conflict::Refuse => {
+            Some(_) if conflict == ConflictPolicy::Refuse => {
                 return Err(Error::Duplicate { name: name.to_owned() });
             }
             _ => {}
@@ -237,7 +246,7 @@ impl Tree {
     /// Returns the directory that holds the last component of `path`, and that component. Missing
     /// directories are made with [`Tree::implied`], or else `implicit`; anything else on the way is an error. `..` is refused.
     /// The root itself has no parent: `None`.
-    pub fn parent_of<'p>(&mut self, path: &'p [u8], implicit: Meta) -> Result<Option<(Ino, &'p [u8])>> {
+    pub fn parent_of<'p>(&mut self, path: &'p [u8], implicit: InodeAttributes) -> Result<Option<(Ino, &'p [u8])>> {
         let implicit = self.implied.unwrap_or(implicit);
         let mut dir = ROOT;
         let mut rest = components(path).peekable();
@@ -249,7 +258,7 @@ impl Tree {
                     let why = format!("`{}` on the way is not a directory", name.escape_ascii());
                     return Err(Error::limit(path_of(path), why));
                 }
-                None => self.add(dir, name, implicit, Kind::Dir, Conflict::Refuse)?,
+                None => self.add(dir, name, implicit, Kind::Dir, ConflictPolicy::Refuse)?,
             };
             name = next;
         }
@@ -300,22 +309,30 @@ mod tests {
     #[test]
     fn directories_merge_and_files_are_replaced() {
         let mut tree = Tree::default();
-        let a = tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, dir(), Conflict::Replace).unwrap();
-        tree.add(a, b"f", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Replace).unwrap();
-        let again = tree.add(ROOT, b"a", Meta { uid: 7, ..Meta::IMPLICIT_DIR }, dir(), Conflict::Replace).unwrap();
+        let a = tree.add(ROOT, b"a", InodeAttributes::IMPLICIT_DIR, dir(), ConflictPolicy::Replace).unwrap();
+        tree.add(a, b"f", InodeAttributes::IMPLICIT_DIR, Kind::Fifo, ConflictPolicy::Replace).unwrap();
+        let again = tree
+            .add(
+                ROOT,
+                b"a",
+                InodeAttributes { uid: 7, ..InodeAttributes::IMPLICIT_DIR },
+                dir(),
+                ConflictPolicy::Replace,
+            )
+            .unwrap();
         assert_eq!((again, tree.inode(a).uid, tree.entries(a).count()), (a, 7, 1));
-        tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
+        tree.add(ROOT, b"a", InodeAttributes::IMPLICIT_DIR, Kind::Socket, ConflictPolicy::Replace).unwrap();
         assert!(tree.lookup(b"a/f").is_none());
-        assert!(tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).is_err());
+        assert!(tree.add(ROOT, b"a", InodeAttributes::IMPLICIT_DIR, Kind::Fifo, ConflictPolicy::Refuse).is_err());
     }
 
     #[test]
     fn what_has_no_name_is_not_linked_to() {
         let mut tree = Tree::default();
-        let old = tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
-        tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, dir(), Conflict::Replace).unwrap();
+        let old = tree.add(ROOT, b"a", InodeAttributes::IMPLICIT_DIR, Kind::Socket, ConflictPolicy::Replace).unwrap();
+        tree.add(ROOT, b"a", InodeAttributes::IMPLICIT_DIR, dir(), ConflictPolicy::Replace).unwrap();
         assert!(tree.is_gone(old));
-        let told = tree.link(ROOT, b"b", old, Conflict::Replace).unwrap_err().to_string();
+        let told = tree.link(ROOT, b"b", old, ConflictPolicy::Replace).unwrap_err().to_string();
         assert!(told.contains("`b`: its link target no longer has a name") && tree.lookup(b"b").is_none(), "{told}");
     }
 
@@ -324,7 +341,7 @@ mod tests {
         let mut tree = Tree::default();
         let mut at = ROOT;
         for _ in 0..200_000 {
-            at = tree.add(at, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
+            at = tree.add(at, b"d", InodeAttributes::IMPLICIT_DIR, dir(), ConflictPolicy::Refuse).unwrap();
         }
         assert!(tree.remove(ROOT, b"d").unwrap());
         assert!(matches!(tree.inode(at).kind, Kind::Fifo));
@@ -333,9 +350,9 @@ mod tests {
     #[test]
     fn links_are_counted_and_walked_once() {
         let mut tree = Tree::default();
-        let f = tree.add(ROOT, b"b", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
-        tree.link(ROOT, b"a", f, Conflict::Refuse).unwrap();
-        tree.link(ROOT, b"a", f, Conflict::Replace).unwrap();
+        let f = tree.add(ROOT, b"b", InodeAttributes::IMPLICIT_DIR, Kind::Fifo, ConflictPolicy::Refuse).unwrap();
+        tree.link(ROOT, b"a", f, ConflictPolicy::Refuse).unwrap();
+        tree.link(ROOT, b"a", f, ConflictPolicy::Replace).unwrap();
         assert_eq!(tree.inode(f).links, 2);
         let mut seen = Vec::new();
         tree.walk(|ino, path| {
@@ -351,9 +368,9 @@ mod tests {
     #[test]
     fn a_link_over_the_directory_of_its_target_keeps_the_target() {
         let mut tree = Tree::default();
-        let d = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
-        let f = tree.add(d, b"f", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Refuse).unwrap();
-        tree.link(ROOT, b"d", f, Conflict::Replace).unwrap();
+        let d = tree.add(ROOT, b"d", InodeAttributes::IMPLICIT_DIR, dir(), ConflictPolicy::Refuse).unwrap();
+        let f = tree.add(d, b"f", InodeAttributes::IMPLICIT_DIR, Kind::Socket, ConflictPolicy::Refuse).unwrap();
+        tree.link(ROOT, b"d", f, ConflictPolicy::Replace).unwrap();
         assert!(matches!(tree.inode(tree.lookup(b"d").unwrap()).kind, Kind::Socket));
         assert_eq!(tree.inode(f).links, 1);
     }
@@ -361,15 +378,15 @@ mod tests {
     #[test]
     fn parents_are_made_on_the_way_but_not_over_files() {
         let mut tree = Tree::default();
-        let (dir, name) = tree.parent_of(b"./x//y/z", Meta::IMPLICIT_DIR).unwrap().unwrap();
+        let (dir, name) = tree.parent_of(b"./x//y/z", InodeAttributes::IMPLICIT_DIR).unwrap().unwrap();
         assert_eq!(name, b"z");
-        tree.add(dir, name, Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
+        tree.add(dir, name, InodeAttributes::IMPLICIT_DIR, Kind::Fifo, ConflictPolicy::Refuse).unwrap();
         assert!(tree.lookup(b"x/y/z").is_some());
-        assert!(tree.parent_of(b"x/y/z/w", Meta::IMPLICIT_DIR).is_err());
-        assert!(tree.parent_of(b"x/../w", Meta::IMPLICIT_DIR).is_err());
-        assert!(tree.parent_of(b"./", Meta::IMPLICIT_DIR).unwrap().is_none());
-        tree.implied = Some(Meta { mode: 0o700, uid: 5, ..Meta::IMPLICIT_DIR });
-        let (dir, _) = tree.parent_of(b"other/z", Meta::IMPLICIT_DIR).unwrap().unwrap();
+        assert!(tree.parent_of(b"x/y/z/w", InodeAttributes::IMPLICIT_DIR).is_err());
+        assert!(tree.parent_of(b"x/../w", InodeAttributes::IMPLICIT_DIR).is_err());
+        assert!(tree.parent_of(b"./", InodeAttributes::IMPLICIT_DIR).unwrap().is_none());
+        tree.implied = Some(InodeAttributes { mode: 0o700, uid: 5, ..InodeAttributes::IMPLICIT_DIR });
+        let (dir, _) = tree.parent_of(b"other/z", InodeAttributes::IMPLICIT_DIR).unwrap().unwrap();
         assert_eq!(Some(tree.meta(dir)), tree.implied);
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{Ino, Meta, Tree, capability, components};
+use super::{Ino, InodeAttributes, Tree, capability, components};
 use crate::{Error, Result};
 
 /// Number of missing paths that an error names.
@@ -79,7 +79,7 @@ impl FsConfig {
         }
         for (ino, PathAttributes { uid, gid, mode, capabilities }) in found {
             let before = tree.meta(ino);
-            tree.set_meta(ino, Meta { uid, gid, mode, ..before });
+            tree.set_meta(ino, InodeAttributes { uid, gid, mode, ..before });
             if with_capabilities && capabilities != 0 {
                 let mut set = tree.xattrs.get(before.xattrs).clone();
                 set.retain(|(name, _)| **name != *capability::NAME);
@@ -143,13 +143,13 @@ fn parse_number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Conflict, Data, Kind, ROOT};
+    use crate::tree::{ConflictPolicy, FileData, Kind, ROOT};
 
     fn tree() -> Tree {
         let mut tree = Tree::default();
-        let bin = tree.add(ROOT, b"bin", Meta::IMPLICIT_DIR, Kind::Dir, Conflict::Refuse).unwrap();
-        let file = Kind::File { size: 0, data: Data::Empty };
-        tree.add(bin, b"ping", Meta::IMPLICIT_DIR, file, Conflict::Refuse).unwrap();
+        let bin = tree.add(ROOT, b"bin", InodeAttributes::IMPLICIT_DIR, Kind::Dir, ConflictPolicy::Refuse).unwrap();
+        let file = Kind::File { size: 0, data: FileData::Empty };
+        tree.add(bin, b"ping", InodeAttributes::IMPLICIT_DIR, file, ConflictPolicy::Refuse).unwrap();
         tree
     }
 
@@ -167,7 +167,7 @@ mod tests {
             let mut tree = tree();
             FsConfig::parse(Path::new("f"), &text, mount_point.as_bytes()).unwrap().apply(&mut tree, true).unwrap();
             let of = |path: &[u8]| {
-                let Meta { mode, uid, gid, .. } = tree.meta(tree.lookup(path).unwrap());
+                let InodeAttributes { mode, uid, gid, .. } = tree.meta(tree.lookup(path).unwrap());
                 (uid, gid, mode)
             };
             assert_eq!((of(b""), of(b"bin"), of(b"bin/ping")), ((0, 0, 0o755), (0, 2000, 0o751), (1000, 3003, 0o4755)));

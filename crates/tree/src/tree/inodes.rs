@@ -4,7 +4,10 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use super::shared::SharedValues;
-use super::{Data, Device, DirEntries, Handling, Ino, Inode, Kind, KindRef, Meta, Recipe, Time, XattrId};
+use super::{
+    DataHandling, DeviceNumber, DirEntries, FileData, FileRecipe, Ino, Inode, InodeAttributes, Kind, KindRef, Time,
+    XattrId,
+};
 use crate::Contents;
 use crate::{Error, Result};
 
@@ -56,8 +59,8 @@ struct CommonAttrs {
     mtime: Time,
     xattrs: XattrId,
     links: u32,
-    handling: Handling,
-    recipe: Recipe,
+    handling: DataHandling,
+    recipe: FileRecipe,
 }
 
 /// Type of an inode, and for a file the place of its data.
@@ -96,12 +99,12 @@ impl InodeStore {
     }
 
     /// Adds an inode with one name.
-    pub(super) fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
+    pub(super) fn push(&mut self, meta: InodeAttributes, kind: Kind) -> Result<Ino> {
         let ino = u32::try_from(self.records.len()).map_err(|_| Error::TooMany { what: "inodes", max: 1 << 32 })?;
         let (form, low, high) = self.form(kind)?;
-        let Meta { mode, uid, gid, mtime, xattrs } = meta;
-        let handling = Handling::empty();
-        let recipe = Recipe::default();
+        let InodeAttributes { mode, uid, gid, mtime, xattrs } = meta;
+        let handling = DataHandling::empty();
+        let recipe = FileRecipe::default();
         let common =
             self.intern(CommonAttrs { form, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1, handling, recipe });
         // A tree of millions of inodes would otherwise have room for as many again.
@@ -148,9 +151,9 @@ impl InodeStore {
         self.is_dir(ino).then(|| &mut self.dirs[number])
     }
 
-    pub(super) fn meta(&self, ino: Ino) -> Meta {
+    pub(super) fn meta(&self, ino: Ino) -> InodeAttributes {
         let CommonAttrs { mode, uid, gid, mtime, xattrs, .. } = *self.common(ino);
-        Meta { mode, uid, gid, mtime, xattrs }
+        InodeAttributes { mode, uid, gid, mtime, xattrs }
     }
 
     pub(super) fn links(&self, ino: Ino) -> u32 {
@@ -163,8 +166,8 @@ impl InodeStore {
         named.map(|(common, inodes)| (common.mtime, inodes))
     }
 
-    pub(super) fn set_meta(&mut self, ino: Ino, meta: Meta) {
-        let Meta { mode, uid, gid, mtime, xattrs } = meta;
+    pub(super) fn set_meta(&mut self, ino: Ino, meta: InodeAttributes) {
+        let InodeAttributes { mode, uid, gid, mtime, xattrs } = meta;
         let old = *self.common(ino);
         self.set_common(ino, CommonAttrs { mode: mode & 0o7777, uid, gid, mtime, xattrs, ..old });
     }
@@ -174,7 +177,7 @@ impl InodeStore {
         self.set_common(ino, CommonAttrs { links, ..old });
     }
 
-    pub(super) fn set_storing(&mut self, ino: Ino, handling: Handling, recipe: Recipe) {
+    pub(super) fn set_storing(&mut self, ino: Ino, handling: DataHandling, recipe: FileRecipe) {
         let old = *self.common(ino);
         self.set_common(ino, CommonAttrs { handling, recipe, ..old });
     }
@@ -193,7 +196,7 @@ impl InodeStore {
     }
 
     /// Gives a regular file other data of the same length; leaves other types as they are.
-    pub(super) fn set_data(&mut self, ino: Ino, data: Data) -> Result<()> {
+    pub(super) fn set_data(&mut self, ino: Ino, data: FileData) -> Result<()> {
         let old = *self.common(ino);
         if !old.form.is_file() {
             return Ok(());
@@ -215,13 +218,13 @@ impl InodeStore {
     fn kind(&self, record: InodeRecord, form: InodeForm) -> KindRef<'_> {
         let InodeRecord { low, high, .. } = record;
         let file = |data| Kind::File { size: high, data };
-        let source = |number, key| Data::Source { from: self.sources.get(number), key };
+        let source = |number, key| FileData::Source { from: self.sources.get(number), key };
         let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).expect("32 bits");
-        let device = || Device { major: half(high >> 32), minor: half(high) };
+        let device = || DeviceNumber { major: half(high >> 32), minor: half(high) };
         match form {
             InodeForm::Dir => Kind::Dir,
-            InodeForm::Empty => file(Data::Empty),
-            InodeForm::Stored => file(Data::Stored(low)),
+            InodeForm::Empty => file(FileData::Empty),
+            InodeForm::Stored => file(FileData::Stored(low)),
             InodeForm::Source(number) => file(source(number, low.into())),
             InodeForm::FarSource(number) => file(source(number, self.keys[low as usize])),
             InodeForm::Symlink => {
@@ -237,15 +240,15 @@ impl InodeStore {
 
     /// Returns what a record has of a type and its contents.
     fn form(&mut self, kind: Kind) -> Result<(InodeForm, u32, u64)> {
-        let number = |Device { major, minor }| u64::from(major) << 32 | u64::from(minor);
+        let number = |DeviceNumber { major, minor }| u64::from(major) << 32 | u64::from(minor);
         Ok(match kind {
             Kind::Dir => {
                 self.dirs.push(DirEntries::default());
                 (InodeForm::Dir, u32::try_from(self.dirs.len() - 1).expect("no more directories than inodes"), 0)
             }
-            Kind::File { size, data: Data::Empty } => (InodeForm::Empty, 0, size),
-            Kind::File { size, data: Data::Stored(number) } => (InodeForm::Stored, number, size),
-            Kind::File { size, data: Data::Source { from, key } } => {
+            Kind::File { size, data: FileData::Empty } => (InodeForm::Empty, 0, size),
+            Kind::File { size, data: FileData::Stored(number) } => (InodeForm::Stored, number, size),
+            Kind::File { size, data: FileData::Source { from, key } } => {
                 let source = self.source(from);
                 match u32::try_from(key) {
                     Ok(key) => (InodeForm::Source(source), key, size),

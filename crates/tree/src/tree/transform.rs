@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
-use super::{ExcludeXattrs, Ino, Inode, Kind, Meta, Time, Tree};
+use super::{ExcludeXattrs, Ino, Inode, InodeAttributes, Kind, Time, Tree};
 use crate::image::{FileType, Stat};
 use crate::{Error, Result};
 
 /// Changes to apply. The default changes nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Transform {
+pub struct TreeTransform {
     /// Owner of every inode.
     pub uid: Option<u32>,
     /// Group of every inode.
@@ -39,7 +39,7 @@ pub enum TimeChange {
     Clamp(Time),
 }
 
-impl Transform {
+impl TreeTransform {
     /// Changes every inode of the tree. Fails if an offset leads to an owner or group outside 32 bits.
     pub fn apply(&self, tree: &mut Tree) -> Result<()> {
         if self.leaves_out_xattrs() {
@@ -51,7 +51,8 @@ impl Transform {
 
     /// Adds the offsets to the owners and groups of the inodes from number `first` on.
     pub fn shift_owners_from(&self, tree: &mut Tree, first: usize) -> Result<()> {
-        let shift = Transform { uid_offset: self.uid_offset, gid_offset: self.gid_offset, ..Transform::default() };
+        let shift =
+            TreeTransform { uid_offset: self.uid_offset, gid_offset: self.gid_offset, ..TreeTransform::default() };
         let later = tree.inos().skip(first);
         shift.apply_to(tree, later)
     }
@@ -79,13 +80,13 @@ impl Transform {
     }
 
     /// Returns the attributes that an inode gets, except those that were [left out](Self::leaves_out) before.
-    pub fn change(&self, inode: &Inode<'_>) -> std::result::Result<Meta, String> {
+    pub fn change(&self, inode: &Inode<'_>) -> std::result::Result<InodeAttributes, String> {
         let (uid, gid) = self.owner(inode.uid, inode.gid)?;
         let mode = match inode.kind {
             Kind::Symlink(_) => inode.mode,
             _ => self.mode.apply(inode.mode, matches!(inode.kind, Kind::Dir)),
         };
-        Ok(Meta { mode, uid, gid, mtime: self.time.apply(inode.mtime), xattrs: inode.xattrs })
+        Ok(InodeAttributes { mode, uid, gid, mtime: self.time.apply(inode.mtime), xattrs: inode.xattrs })
     }
 
     /// Returns the owner and group that `uid` and `gid` become.
@@ -134,7 +135,7 @@ impl Tree {
         for ino in self.inos() {
             let meta = self.meta(ino);
             let reduced = becomes[meta.xattrs.0 as usize];
-            self.set_meta(ino, Meta { xattrs: reduced.id, mode: meta.mode & reduced.mode_bits, ..meta });
+            self.set_meta(ino, InodeAttributes { xattrs: reduced.id, mode: meta.mode & reduced.mode_bits, ..meta });
         }
     }
 }
@@ -353,7 +354,7 @@ mod tests {
         let link = Node { attrs: attrs.clone(), what: Is::Symlink(b"x".to_vec()) };
         let file = Node { attrs, what: Is::File(vec![]) };
         let spec = Spec::of([(b"l".to_vec(), link), (b"f".to_vec(), file)]);
-        let show = |transform: Transform| {
+        let show = |transform: TreeTransform| {
             let mut tree = spec.tree().unwrap();
             transform.apply(&mut tree).unwrap();
             let inode = |path: &[u8]| tree.inode(tree.lookup(path).unwrap());
@@ -362,28 +363,29 @@ mod tests {
             (f.uid, f.gid, f.mode, l.mode, f.mtime, inode(b"").mtime, f.xattrs, tree.inode(ROOT).mode)
         };
         let time = |secs| Time { secs, nanos: 0 };
-        let was = show(Transform::default());
+        let was = show(TreeTransform::default());
         let uid = was.0;
         let gid = was.1;
         let old = Time { secs: 2000, nanos: 5 };
         let root = time(1_000_000_001);
         assert_eq!(was, (uid, gid, 0o700, 0o700, old, root, was.6, 0o755));
         assert_ne!(was.6, XattrId::NONE);
-        let transform = Transform {
+        let transform = TreeTransform {
             uid: Some(7),
             gid: Some(8),
             mode: "Da-w,F644".parse().unwrap(),
             time: TimeChange::Set(time(9)),
             drop_xattrs: true,
-            ..Transform::default()
+            ..TreeTransform::default()
         };
         assert_eq!(show(transform), (7, 8, 0o644, 0o700, time(9), time(9), XattrId::NONE, 0o555));
-        let clamp = Transform { time: TimeChange::Clamp(time(5000)), ..Transform::default() };
+        let clamp = TreeTransform { time: TimeChange::Clamp(time(5000)), ..TreeTransform::default() };
         assert_eq!((show(clamp.clone()).4, show(clamp).5), (old, time(5000)));
-        let shift = Transform { uid: Some(7), uid_offset: 100, gid_offset: 1 - i64::from(gid), ..Transform::default() };
+        let shift =
+            TreeTransform { uid: Some(7), uid_offset: 100, gid_offset: 1 - i64::from(gid), ..TreeTransform::default() };
         assert_eq!((show(shift.clone()).0, show(shift).1), (107, 1));
         let exclude = ExcludeXattrs::new(["user.*"]).unwrap();
-        assert_eq!(show(Transform { exclude_xattrs: exclude, ..Transform::default() }).6, XattrId::NONE);
+        assert_eq!(show(TreeTransform { exclude_xattrs: exclude, ..TreeTransform::default() }).6, XattrId::NONE);
     }
 
     #[test]
@@ -391,7 +393,7 @@ mod tests {
         let mut attrs = Attrs::plain(0o700);
         attrs.owner = (u32::MAX, 5);
         let mut tree = Spec::of([(b"f".to_vec(), Node { attrs, what: Is::File(vec![]) })]).tree().unwrap();
-        Transform { mode: "F644".parse().unwrap(), ..Transform::default() }.apply(&mut tree).unwrap();
+        TreeTransform { mode: "F644".parse().unwrap(), ..TreeTransform::default() }.apply(&mut tree).unwrap();
         let inode = tree.inode(tree.lookup(b"f").unwrap());
         assert_eq!((inode.uid, inode.gid, inode.mode), (u32::MAX, 5, 0o644));
     }
@@ -406,10 +408,10 @@ mod tests {
             (i64::MAX, 0, "the owner is outside"),
             (0, 1, "the group is outside"),
         ] {
-            let transform = Transform { uid_offset, gid_offset, ..Transform::default() };
+            let transform = TreeTransform { uid_offset, gid_offset, ..TreeTransform::default() };
             let mut tree = spec.tree().unwrap();
             // The root's owner has room for every offset.
-            tree.set_meta(ROOT, Meta { uid: 1000, gid: 0, ..tree.meta(ROOT) });
+            tree.set_meta(ROOT, InodeAttributes { uid: 1000, gid: 0, ..tree.meta(ROOT) });
             let told = transform.apply(&mut tree).unwrap_err().to_string();
             assert!(told.contains(why), "{told}");
             assert!(told.starts_with("f: ") || uid_offset == i64::MAX, "{told}");

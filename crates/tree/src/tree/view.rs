@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use packfs_blocks::Progress;
 
-use super::{Data, DirEntries, Ino, Inode, Kind, ROOT, Tree, XattrSet};
+use super::{DirEntries, FileData, Ino, Inode, Kind, ROOT, Tree, XattrSet};
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::{Contents, FileReader};
 use crate::{Error, Part, Result};
@@ -38,9 +38,9 @@ impl<'t> TreeImage<'t> {
     /// Returns the size of a regular file and, unless it is empty, how to open it.
     fn file(&self, nid: Nid) -> Result<(u64, Option<FileOpener>)> {
         match self.inode(nid)?.kind {
-            Kind::File { data: Data::Empty, .. } => Ok((0, None)),
-            Kind::File { size, data: Data::Source { from, key } } => Ok((size, Some((Arc::clone(from), key)))),
-            Kind::File { data: Data::Stored(_), .. } => {
+            Kind::File { data: FileData::Empty, .. } => Ok((0, None)),
+            Kind::File { size, data: FileData::Source { from, key } } => Ok((size, Some((Arc::clone(from), key)))),
+            Kind::File { data: FileData::Stored(_), .. } => {
                 Err(Error::Unsupported("reading a stream a second time; use a file instead".into()))
             }
             _ => Err(Error::Misuse(format!("inode {} is not a regular file", nid.0))),

@@ -1,12 +1,12 @@
 //! Marks of OCI layers for deleted files, as AUFS wrote them: `.wh.NAME` hides NAME of the layers below, `.wh..wh..opq` all
 //! that they have in the directory. Overlayfs has other marks for the same.
 
-use super::{Conflict, Device, Ino, Kind, Meta, Tree, XattrId};
+use super::{ConflictPolicy, DeviceNumber, Ino, InodeAttributes, Kind, Tree, XattrId};
 use crate::Result;
 
 /// Ways to pack marks for deleted files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Whiteouts {
+pub enum WhiteoutPolicy {
     /// As files of their names.
     #[default]
     Keep,
@@ -31,17 +31,17 @@ pub const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
 /// Name of the mark for a directory that hides those of lower layers.
 pub const OPAQUE_MARK: &[u8] = b".wh..wh..opq";
 
-impl Whiteouts {
+impl WhiteoutPolicy {
     /// Changes all marks of the tree.
     pub fn apply(self, tree: &mut Tree) -> Result<()> {
         match self {
-            Whiteouts::Keep => return Ok(()),
-            Whiteouts::StripOverlay => return strip_overlay(tree),
-            Whiteouts::MarkOverlay => {
+            WhiteoutPolicy::Keep => return Ok(()),
+            WhiteoutPolicy::StripOverlay => return strip_overlay(tree),
+            WhiteoutPolicy::MarkOverlay => {
                 mark_directories(tree);
                 return Ok(());
             }
-            Whiteouts::Overlay | Whiteouts::Strip => {}
+            WhiteoutPolicy::Overlay | WhiteoutPolicy::Strip => {}
         }
         let mut found: Vec<(Ino, Vec<u8>)> = Vec::new();
         for dir in tree.inos() {
@@ -51,7 +51,7 @@ impl Whiteouts {
             found.extend(marks.map(|(name, _)| (dir, name.to_vec())));
         }
         found.into_iter().try_for_each(|(dir, name)| self.change(tree, dir, &name))?;
-        if self == Whiteouts::Overlay {
+        if self == WhiteoutPolicy::Overlay {
             mark_directories(tree);
         }
         Ok(())
@@ -60,14 +60,14 @@ impl Whiteouts {
     fn change(self, tree: &mut Tree, dir: Ino, name: &[u8]) -> Result<()> {
         let mark = tree.child(dir, name)?.map(|ino| tree.meta(ino));
         tree.remove(dir, name)?;
-        let Some(mark) = mark.filter(|_| self == Whiteouts::Overlay) else { return Ok(()) };
+        let Some(mark) = mark.filter(|_| self == WhiteoutPolicy::Overlay) else { return Ok(()) };
         let hidden = &name[WHITEOUT_PREFIX.len()..];
         if name == OPAQUE_MARK {
             set_xattr(tree, dir, OPAQUE_XATTR, b"y");
         } else if !hidden.starts_with(WHITEOUT_PREFIX) && tree.child(dir, hidden)?.is_none() {
             // Others, as `.wh..wh.plnk`, are AUFS's own; a file beside its mark is newer than the mark.
-            let nothing = Kind::Char(Device::WHITEOUT);
-            tree.add(dir, hidden, Meta { mode: 0, ..mark }, nothing, Conflict::Refuse)?;
+            let nothing = Kind::Char(DeviceNumber::WHITEOUT);
+            tree.add(dir, hidden, InodeAttributes { mode: 0, ..mark }, nothing, ConflictPolicy::Refuse)?;
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Tree {
 
 /// Returns true for the device by which overlayfs knows that a name is deleted.
 fn is_whiteout(tree: &Tree, ino: Ino) -> bool {
-    matches!(tree.inode(ino).kind, Kind::Char(Device::WHITEOUT))
+    matches!(tree.inode(ino).kind, Kind::Char(DeviceNumber::WHITEOUT))
 }
 
 /// Marks directories that have whiteouts of overlayfs. An attribute that is there already stays.
@@ -127,15 +127,15 @@ fn set_xattr(tree: &mut Tree, ino: Ino, name: &[u8], value: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Data, ROOT};
+    use crate::tree::{FileData, ROOT};
 
     fn tree() -> Tree {
         let mut tree = Tree::default();
-        let file = || Kind::File { size: 0, data: Data::Empty };
-        let meta = Meta { mode: 0o600, uid: 7, ..Meta::IMPLICIT_DIR };
-        let dir = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, Kind::Dir, Conflict::Refuse).unwrap();
+        let file = || Kind::File { size: 0, data: FileData::Empty };
+        let meta = InodeAttributes { mode: 0o600, uid: 7, ..InodeAttributes::IMPLICIT_DIR };
+        let dir = tree.add(ROOT, b"d", InodeAttributes::IMPLICIT_DIR, Kind::Dir, ConflictPolicy::Refuse).unwrap();
         for name in [&b".wh.gone"[..], b".wh..wh..opq", b".wh..wh.plnk", b".wh.kept", b"kept", b".wh."] {
-            tree.add(dir, name, meta, file(), Conflict::Refuse).unwrap();
+            tree.add(dir, name, meta, file(), ConflictPolicy::Refuse).unwrap();
         }
         tree
     }
@@ -148,10 +148,10 @@ mod tests {
     #[test]
     fn marks_become_those_of_overlayfs() {
         let mut changed = tree();
-        Whiteouts::Overlay.apply(&mut changed).unwrap();
+        WhiteoutPolicy::Overlay.apply(&mut changed).unwrap();
         assert_eq!(names(&changed), [".wh.", "gone", "kept"]);
         let gone = changed.inode(changed.lookup(b"d/gone").unwrap());
-        assert!(matches!(gone.kind, Kind::Char(Device::WHITEOUT)));
+        assert!(matches!(gone.kind, Kind::Char(DeviceNumber::WHITEOUT)));
         assert_eq!((gone.uid, gone.mode), (7, 0));
         let set = changed.xattrs.get(changed.inode(changed.lookup(b"d").unwrap()).xattrs);
         let of = |name: &[u8]| set.iter().find(|(other, _)| **other == *name).map(|(_, value)| value.to_vec());
@@ -164,22 +164,31 @@ mod tests {
             let set = tree.xattrs.get(tree.meta(tree.lookup(path).unwrap()).xattrs);
             set.iter().filter(|(name, _)| **name == *ORIGIN_XATTR).map(|(_, value)| value.to_vec()).collect::<Vec<_>>()
         };
-        for (whiteouts, marked) in
-            [(Whiteouts::Keep, 0), (Whiteouts::Strip, 0), (Whiteouts::MarkOverlay, 1), (Whiteouts::Overlay, 1)]
-        {
+        for (whiteouts, marked) in [
+            (WhiteoutPolicy::Keep, 0),
+            (WhiteoutPolicy::Strip, 0),
+            (WhiteoutPolicy::MarkOverlay, 1),
+            (WhiteoutPolicy::Overlay, 1),
+        ] {
             let mut changed = tree();
-            let plain = Meta::IMPLICIT_DIR;
+            let plain = InodeAttributes::IMPLICIT_DIR;
             let known = changed.xattrs.intern(vec![(ORIGIN_XATTR.into(), b"known"[..].into())]);
-            for (name, meta) in [("unmarked", plain), ("marked", Meta { xattrs: known, ..plain }), ("other", plain)] {
-                let dir = changed.add(ROOT, name.as_bytes(), meta, Kind::Dir, Conflict::Refuse).unwrap();
-                let number = Device { major: u32::from(name == "other"), minor: 0 };
-                changed.add(dir, b"gone", plain, Kind::Char(number), Conflict::Refuse).unwrap();
+            for (name, meta) in
+                [("unmarked", plain), ("marked", InodeAttributes { xattrs: known, ..plain }), ("other", plain)]
+            {
+                let dir = changed.add(ROOT, name.as_bytes(), meta, Kind::Dir, ConflictPolicy::Refuse).unwrap();
+                let number = DeviceNumber { major: u32::from(name == "other"), minor: 0 };
+                changed.add(dir, b"gone", plain, Kind::Char(number), ConflictPolicy::Refuse).unwrap();
             }
             whiteouts.apply(&mut changed).unwrap();
             assert_eq!(origin(&changed, b"unmarked"), vec![Vec::<u8>::new(); marked], "{whiteouts:?}");
             assert_eq!(origin(&changed, b"marked"), [b"known"], "{whiteouts:?}");
             assert!(origin(&changed, b"other").is_empty(), "{whiteouts:?}");
-            assert_eq!(origin(&changed, b"d").len(), usize::from(whiteouts == Whiteouts::Overlay), "{whiteouts:?}");
+            assert_eq!(
+                origin(&changed, b"d").len(),
+                usize::from(whiteouts == WhiteoutPolicy::Overlay),
+                "{whiteouts:?}"
+            );
         }
     }
 
@@ -187,57 +196,57 @@ mod tests {
     fn marks_stay_or_go() {
         let mut kept = tree();
         let mut stripped = tree();
-        Whiteouts::Keep.apply(&mut kept).unwrap();
+        WhiteoutPolicy::Keep.apply(&mut kept).unwrap();
         assert_eq!(names(&kept), names(&tree()));
-        Whiteouts::Strip.apply(&mut stripped).unwrap();
+        WhiteoutPolicy::Strip.apply(&mut stripped).unwrap();
         assert_eq!(names(&stripped), [".wh.", "kept"]);
     }
 
     #[test]
     fn directories_that_a_layer_describes_before_their_opaque_parent_stay() {
         let mut tree = Tree::default();
-        let plain = Meta::IMPLICIT_DIR;
+        let plain = InodeAttributes::IMPLICIT_DIR;
         let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
-        let d = tree.add(ROOT, b"d", plain, Kind::Dir, Conflict::Replace).unwrap();
+        let d = tree.add(ROOT, b"d", plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
         for name in [b"both", b"only"] {
-            tree.add(d, name, plain, Kind::Dir, Conflict::Replace).unwrap();
+            tree.add(d, name, plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
         }
         tree.begin_layer();
-        tree.add(d, b"both", Meta { uid: 5, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
-        tree.add(ROOT, b"d", Meta { xattrs: opaque, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        tree.add(d, b"both", InodeAttributes { uid: 5, ..plain }, Kind::Dir, ConflictPolicy::Replace).unwrap();
+        tree.add(ROOT, b"d", InodeAttributes { xattrs: opaque, ..plain }, Kind::Dir, ConflictPolicy::Replace).unwrap();
         assert_eq!(names(&tree), ["both"]);
         assert_eq!(tree.meta(tree.lookup(b"d/both").unwrap()).uid, 5);
         // In the next layer it is one of an earlier layer.
         tree.begin_layer();
-        tree.add(ROOT, b"d", Meta { xattrs: opaque, ..plain }, Kind::Dir, Conflict::Replace).unwrap();
+        tree.add(ROOT, b"d", InodeAttributes { xattrs: opaque, ..plain }, Kind::Dir, ConflictPolicy::Replace).unwrap();
         assert_eq!(names(&tree), Vec::<String>::new());
     }
 
     #[test]
     fn opaque_directories_hide_what_lower_layers_have() {
-        let file = || Kind::File { size: 0, data: Data::Empty };
+        let file = || Kind::File { size: 0, data: FileData::Empty };
         for layers in [false, true] {
             let mut tree = Tree::default();
-            let plain = Meta::IMPLICIT_DIR;
+            let plain = InodeAttributes::IMPLICIT_DIR;
             let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
-            for (name, attrs) in [("lower", plain), ("upper", Meta { xattrs: opaque, ..plain })] {
+            for (name, attrs) in [("lower", plain), ("upper", InodeAttributes { xattrs: opaque, ..plain })] {
                 if layers {
                     tree.begin_layer();
                 }
-                let d = tree.add(ROOT, b"d", plain, Kind::Dir, Conflict::Replace).unwrap();
-                let sub = tree.add(d, b"sub", plain, Kind::Dir, Conflict::Replace).unwrap();
-                tree.add(sub, name.as_bytes(), plain, file(), Conflict::Replace).unwrap();
+                let d = tree.add(ROOT, b"d", plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
+                let sub = tree.add(d, b"sub", plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
+                tree.add(sub, name.as_bytes(), plain, file(), ConflictPolicy::Replace).unwrap();
                 // An archive may have a directory behind its entries, or twice.
-                tree.add(d, name.as_bytes(), plain, file(), Conflict::Replace).unwrap();
-                tree.add(ROOT, b"d", attrs, Kind::Dir, Conflict::Replace).unwrap();
+                tree.add(d, name.as_bytes(), plain, file(), ConflictPolicy::Replace).unwrap();
+                tree.add(ROOT, b"d", attrs, Kind::Dir, ConflictPolicy::Replace).unwrap();
             }
             let sub = tree.lookup(b"d/sub").unwrap();
             assert_eq!(tree.child(sub, b"lower").unwrap().is_none(), layers);
             assert!(tree.child(sub, b"upper").unwrap().is_some());
-            let nothing = Kind::Char(Device::WHITEOUT);
-            tree.add(ROOT, b"gone", plain, nothing, Conflict::Replace).unwrap();
+            let nothing = Kind::Char(DeviceNumber::WHITEOUT);
+            tree.add(ROOT, b"gone", plain, nothing, ConflictPolicy::Replace).unwrap();
             assert_eq!(names(&tree), if layers { &["sub", "upper"][..] } else { &["lower", "sub", "upper"] });
-            Whiteouts::StripOverlay.apply(&mut tree).unwrap();
+            WhiteoutPolicy::StripOverlay.apply(&mut tree).unwrap();
             assert!(tree.lookup(b"gone").is_none());
             assert_eq!(tree.meta(tree.lookup(b"d").unwrap()).xattrs, XattrId::NONE);
         }

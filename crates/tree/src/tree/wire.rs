@@ -1,8 +1,10 @@
 //! A tree as bytes, for builds whose steps are separate processes. Inodes keep their numbers.
 
-use super::{Data, Device, Ino, Inode, Kind, Meta, ROOT, Time, Tree, XattrId, Xattrs, check_name};
+use super::{
+    DeviceNumber, FileData, Ino, Inode, InodeAttributes, Kind, ROOT, Time, Tree, TreeXattrs, XattrId, check_name,
+};
 use crate::Result;
-use crate::encoding::{Get, Put};
+use crate::encoding::{FieldDecoder, FieldEncoder};
 
 /// Length from which on a group of inodes is complete.
 pub const GROUP: usize = 1 << 18;
@@ -10,7 +12,7 @@ pub const GROUP: usize = 1 << 18;
 impl Tree {
     /// Appends the tree, in which all data is stored, to `to`: sets of attributes and the number of inodes, then inodes
     /// in groups, of which one at a time has to be in memory, then those that are used first.
-    pub fn encode(&self, to: &mut dyn Put) {
+    pub fn encode(&self, to: &mut dyn FieldEncoder) {
         let mut group = Vec::new();
         encode_head(&self.xattrs, self.len() as u64, &mut group);
         to.bytes(&group);
@@ -35,8 +37,8 @@ impl Tree {
     pub fn decode(files: u32, mut next: impl FnMut() -> Result<Vec<u8>>) -> Result<Tree> {
         const NAME: &str = "tree of a plan";
         let group = next()?;
-        let from = &mut Get::new(NAME, &group);
-        let mut xattrs = Xattrs::default();
+        let from = &mut FieldDecoder::new(NAME, &group);
+        let mut xattrs = TreeXattrs::default();
         for number in 0..from.count(8)? {
             let set = from.list(16, |from| Ok((from.bytes()?.into(), from.bytes()?.into())))?;
             let id = xattrs.intern(set);
@@ -50,7 +52,7 @@ impl Tree {
         let mut tree = Tree { xattrs, ..Tree::without_root() };
         while tree.len() < count {
             let group = next()?;
-            let from = &mut Get::new(NAME, &group);
+            let from = &mut FieldDecoder::new(NAME, &group);
             from.check(!group.is_empty(), "a group has no inodes")?;
             while from.at() < group.len() {
                 from.check(tree.len() < count, "there are more inodes than said")?;
@@ -58,7 +60,7 @@ impl Tree {
             }
         }
         let group = next()?;
-        let from = &mut Get::new(NAME, &group);
+        let from = &mut FieldDecoder::new(NAME, &group);
         from.check(!tree.is_empty() && tree.is_dir(ROOT), "the root is not a directory")?;
         tree.check_parents(from)?;
         for _ in 0..from.count(4)? {
@@ -72,7 +74,7 @@ impl Tree {
     }
 
     /// Fails if a directory is in two places.
-    fn check_parents(&self, from: &Get<'_>) -> Result<()> {
+    fn check_parents(&self, from: &FieldDecoder<'_>) -> Result<()> {
         let mut placed = vec![false; self.len()];
         for dir in self.inos() {
             for (_, ino) in self.entries(dir).filter(|(_, ino)| self.is_dir(*ino)) {
@@ -82,7 +84,7 @@ impl Tree {
         Ok(())
     }
 
-    fn encode_inode(&self, ino: Ino, to: &mut dyn Put) {
+    fn encode_inode(&self, ino: Ino, to: &mut dyn FieldEncoder) {
         encode_inode(&self.inode(ino), to);
         if let Some(entries) = self.dir(ino) {
             to.count(entries.len());
@@ -90,7 +92,7 @@ impl Tree {
         }
     }
 
-    fn decode_inode(&mut self, from: &mut Get<'_>, bounds: DecodeBounds) -> Result<()> {
+    fn decode_inode(&mut self, from: &mut FieldDecoder<'_>, bounds: DecodeBounds) -> Result<()> {
         let mode = u16::try_from(from.u32()? & 0o7777).expect("12 bits");
         let uid = from.u32()?;
         let gid = from.u32()?;
@@ -102,9 +104,9 @@ impl Tree {
             0 => Kind::Dir,
             1 => {
                 let size = from.u64()?;
-                let data = if from.bool()? { Data::Stored(from.u32()?) } else { Data::Empty };
+                let data = if from.bool()? { FileData::Stored(from.u32()?) } else { FileData::Empty };
                 let known = match data {
-                    Data::Stored(number) => number < bounds.files,
+                    FileData::Stored(number) => number < bounds.files,
                     _ => size == 0,
                 };
                 from.check(known, "a file has no data")?;
@@ -117,7 +119,7 @@ impl Tree {
             6 => Kind::Socket,
             _ => return Err(from.wrong("an inode has an unknown type")),
         };
-        let ino = self.push(Meta { mode, uid, gid, mtime, xattrs }, kind)?;
+        let ino = self.push(InodeAttributes { mode, uid, gid, mtime, xattrs }, kind)?;
         self.inodes.set_links(ino, links);
         let Some(entries) = self.inodes.dir_mut(ino) else { return Ok(()) };
         for _ in 0..from.count(12)? {
@@ -134,7 +136,7 @@ impl Tree {
 }
 
 /// Appends an inode. A directory is followed by the number of its entries and the entries.
-pub fn encode_inode(inode: &Inode<'_>, to: &mut dyn Put) {
+pub fn encode_inode(inode: &Inode<'_>, to: &mut dyn FieldEncoder) {
     // Shards have no rules about data.
     let Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: _, recipe: _ } = inode;
     to.u32(u32::from(*mode));
@@ -150,11 +152,11 @@ pub fn encode_inode(inode: &Inode<'_>, to: &mut dyn Put) {
             to.u8(1);
             to.u64(*size);
             match data {
-                Data::Stored(number) => {
+                FileData::Stored(number) => {
                     to.u8(1);
                     to.u32(*number);
                 }
-                Data::Empty | Data::Source { .. } => to.u8(0),
+                FileData::Empty | FileData::Source { .. } => to.u8(0),
             }
         }
         Kind::Symlink(target) => {
@@ -169,7 +171,7 @@ pub fn encode_inode(inode: &Inode<'_>, to: &mut dyn Put) {
 }
 
 /// Appends an entry of a directory.
-pub fn encode_entry(name: &[u8], ino: Ino, to: &mut dyn Put) {
+pub fn encode_entry(name: &[u8], ino: Ino, to: &mut dyn FieldEncoder) {
     to.bytes(name);
     to.u32(ino.0);
 }
@@ -178,7 +180,7 @@ pub fn encode_entry(name: &[u8], ino: Ino, to: &mut dyn Put) {
 pub const ENTRY_LEN: u64 = 12;
 
 /// Appends all sets of attributes, and the number of inodes.
-pub fn encode_head(xattrs: &Xattrs, inodes: u64, to: &mut dyn Put) {
+pub fn encode_head(xattrs: &TreeXattrs, inodes: u64, to: &mut dyn FieldEncoder) {
     to.count(xattrs.len());
     for set in xattrs.sets() {
         to.count(set.len());
@@ -190,14 +192,14 @@ pub fn encode_head(xattrs: &Xattrs, inodes: u64, to: &mut dyn Put) {
     to.u64(inodes);
 }
 
-fn encode_device(kind: u8, Device { major, minor }: Device, to: &mut dyn Put) {
+fn encode_device(kind: u8, DeviceNumber { major, minor }: DeviceNumber, to: &mut dyn FieldEncoder) {
     to.u8(kind);
     to.u32(major);
     to.u32(minor);
 }
 
-fn decode_device(from: &mut Get<'_>) -> Result<Device> {
-    Ok(Device { major: from.u32()?, minor: from.u32()? })
+fn decode_device(from: &mut FieldDecoder<'_>) -> Result<DeviceNumber> {
+    Ok(DeviceNumber { major: from.u32()?, minor: from.u32()? })
 }
 
 /// Number of all inodes, and of all files with data.

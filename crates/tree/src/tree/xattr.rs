@@ -32,18 +32,18 @@ pub struct ReducedSet {
 /// All sets of a tree. The list and the map share each set, so that it is in memory once: with signatures (IMA), every
 /// file has a set of its own.
 #[derive(Debug)]
-pub struct Xattrs {
+pub struct TreeXattrs {
     sets: Vec<Arc<XattrSet>>,
     ids: HashMap<Arc<XattrSet>, XattrId>,
 }
 
-impl Default for Xattrs {
+impl Default for TreeXattrs {
     fn default() -> Self {
-        Xattrs { sets: vec![Arc::default()], ids: HashMap::new() }
+        TreeXattrs { sets: vec![Arc::default()], ids: HashMap::new() }
     }
 }
 
-impl Xattrs {
+impl TreeXattrs {
     /// Returns the id of a set; sorts it, and of two values for one name keeps the last.
     pub fn intern(&mut self, set: XattrSet) -> XattrId {
         let mut by_name = BTreeMap::new();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_set_is_in_memory_once() {
-        let mut xattrs = Xattrs::default();
+        let mut xattrs = TreeXattrs::default();
         let ids = [xattrs.intern(set(&["user.a"])), xattrs.intern(set(&["user.b"])), xattrs.intern(set(&["user.a"]))];
         assert_eq!(ids, [XattrId(1), XattrId(2), XattrId(1)]);
         let known = xattrs.ids.keys().find(|known| ***known == set(&["user.b"])).unwrap();
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn sets_that_become_equal_are_merged() {
-        let mut xattrs = Xattrs::default();
+        let mut xattrs = TreeXattrs::default();
         let sets = [&["user.a"][..], &["user.a", "security.x"], &["security.x"]];
         let ids = sets.map(|names| xattrs.intern(set(names)));
         let becomes = xattrs.exclude(|name| name.starts_with(b"security."));

@@ -13,20 +13,22 @@ const NOISE_LEN: usize = 3_000_000;
 /// A caller as in JavaScript: makes a request until no bytes are missing. Counts the attempts and the bytes.
 struct Caller {
     bytes: Vec<u8>,
-    session: Session,
+    session: ImageSession,
     requests: usize,
     fetched: u64,
 }
 
 impl Caller {
     fn new(bytes: Vec<u8>) -> Self {
-        let session = Session::new(bytes.len() as u64);
+        let session = ImageSession::new(bytes.len() as u64);
         Caller { bytes, session, requests: 0, fetched: 0 }
     }
 
-    fn ask(&mut self, request: &Request) -> Outcome {
+    fn ask(&mut self, request: &ImageRequest) -> RequestOutcome {
         loop {
-            let Outcome::Missing(ranges) = self.session.attempt(request) else { return self.session.attempt(request) };
+            let RequestOutcome::Missing(ranges) = self.session.attempt(request) else {
+                return self.session.attempt(request);
+            };
             assert!(!ranges.is_empty());
             for range in ranges {
                 self.requests += 1;
@@ -37,29 +39,29 @@ impl Caller {
         }
     }
 
-    fn json(&mut self, request: &Request) -> Value {
+    fn json(&mut self, request: &ImageRequest) -> Value {
         match self.ask(request) {
-            Outcome::Json(text) => serde_json::from_str(&text).unwrap(),
+            RequestOutcome::Json(text) => serde_json::from_str(&text).unwrap(),
             other => panic!("{request:?}: {other:?}"),
         }
     }
 
-    fn bytes(&mut self, request: &Request) -> Vec<u8> {
+    fn bytes(&mut self, request: &ImageRequest) -> Vec<u8> {
         match self.ask(request) {
-            Outcome::Bytes(bytes) => bytes,
+            RequestOutcome::Bytes(bytes) => bytes,
             other => panic!("{request:?}: {other:?}"),
         }
     }
 
-    fn failure(&mut self, request: &Request) -> Value {
+    fn failure(&mut self, request: &ImageRequest) -> Value {
         match self.ask(request) {
-            Outcome::Failed(text) => serde_json::from_str(&text).unwrap(),
+            RequestOutcome::Failed(text) => serde_json::from_str(&text).unwrap(),
             other => panic!("{request:?}: {other:?}"),
         }
     }
 
     fn list(&mut self, path: &str) -> Vec<Value> {
-        let request = Request::List { path: path.into(), skip: 0, count: usize::MAX };
+        let request = ImageRequest::List { path: path.into(), skip: 0, count: usize::MAX };
         self.json(&request)["entries"].as_array().unwrap().clone()
     }
 }
@@ -84,12 +86,12 @@ fn images() -> Vec<Vec<u8>> {
     builders.into_iter().map(bytes).collect()
 }
 
-fn read_request(nid: &Value, offset: u64, length: usize) -> Request {
-    Request::Read { nid: nid.as_str().unwrap().into(), offset, length }
+fn read_request(nid: &Value, offset: u64, length: usize) -> ImageRequest {
+    ImageRequest::Read { nid: nid.as_str().unwrap().into(), offset, length }
 }
 
-fn stat_request(path: &str) -> Request {
-    Request::Stat { path: path.into(), follow: true }
+fn stat_request(path: &str) -> ImageRequest {
+    ImageRequest::Stat { path: path.into(), follow: true }
 }
 
 #[test]
@@ -111,10 +113,10 @@ fn everything_is_read_from_the_bytes_that_were_asked_for() {
             assert_eq!(caller.bytes(&read_request(&entry["nid"], u64::MAX, 7)), b"");
         }
         assert_eq!(caller.list("many").len(), 2000);
-        let part = Request::List { path: "many".into(), skip: 1990, count: 5 };
+        let part = ImageRequest::List { path: "many".into(), skip: 1990, count: 5 };
         let part = caller.json(&part);
         assert_eq!((&part["total"], &part["entries"][0]["name"]), (&2000.into(), &"1990".into()));
-        let attributes = caller.json(&Request::Xattrs { path: "motd".into() });
+        let attributes = caller.json(&ImageRequest::Xattrs { path: "motd".into() });
         assert_eq!(attributes, serde_json::json!([{"name": "user.note", "value": "AGJpbmFyeQ=="}]));
     }
 }
@@ -138,13 +140,16 @@ fn failures_have_codes() {
     for image in images() {
         let mut caller = Caller::new(image);
         assert_eq!(caller.failure(&stat_request("etc/none"))["code"], "NotFound");
-        assert_eq!(caller.failure(&Request::List { path: "etc/motd".into(), skip: 0, count: 9 })["code"], "WrongType");
+        assert_eq!(
+            caller.failure(&ImageRequest::List { path: "etc/motd".into(), skip: 0, count: 9 })["code"],
+            "WrongType"
+        );
         let etc = caller.json(&stat_request("etc"));
         assert_eq!(caller.failure(&read_request(&etc["nid"], 0, 1))["code"], "WrongType");
         assert_eq!(caller.failure(&read_request(&etc["nid"], 0, READ_MAX + 1))["code"], "Failed");
     }
     for bytes in [b"no image".repeat(1000), Vec::new()] {
-        assert_eq!(Caller::new(bytes).failure(&Request::Info)["code"], "NoImage");
+        assert_eq!(Caller::new(bytes).failure(&ImageRequest::Info)["code"], "NoImage");
     }
 }
 
@@ -157,7 +162,7 @@ fn damaged_images_end_in_an_answer() {
             let mut bytes = image.clone();
             bytes[at] ^= 0xff;
             let mut caller = Caller::new(bytes);
-            let _ = caller.ask(&Request::List { path: "/".into(), skip: 0, count: 100 });
+            let _ = caller.ask(&ImageRequest::List { path: "/".into(), skip: 0, count: 100 });
             let _ = caller.ask(&stat_request("etc/motd"));
             assert!(caller.requests < 40, "byte {at}: {} requests", caller.requests);
         }
@@ -172,7 +177,7 @@ fn a_folder_becomes_an_archive() {
         let mut archive = Vec::new();
         for path in ["etc", "etc/motd", "etc/motd2", "noise"] {
             let first_place = (path == "etc/motd2").then(|| "top/etc/motd".into());
-            let header = Request::TarHeader { path: path.into(), place: format!("top/{path}"), first_place };
+            let header = ImageRequest::TarHeader { path: path.into(), place: format!("top/{path}"), first_place };
             let header = caller.bytes(&header);
             assert_eq!(header.len() % 512, 0);
             archive.extend_from_slice(&header);

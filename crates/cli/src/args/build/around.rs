@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use packfs_image::name::display;
-use packfs_image::source::Exclude;
-use packfs_image::tree::{Meta, Time, XattrId};
+use packfs_image::source::ExcludeRules;
+use packfs_image::tree::{InodeAttributes, Time, XattrId};
 
 use crate::args::value;
 use crate::output::failure::UsageError;
@@ -82,13 +82,19 @@ pub(super) struct AroundArgs {
 
 impl AroundArgs {
     /// Returns the attributes of directories that no source describes; `time` is that of entries without one.
-    pub(super) fn implied(&self, time: i64) -> Option<Meta> {
+    pub(super) fn implied(&self, time: i64) -> Option<InodeAttributes> {
         let (mode, uid, gid, own) = self.implied_dirs?;
-        Some(Meta { mode, uid, gid, mtime: own.unwrap_or(Time { secs: time, nanos: 0 }), xattrs: XattrId::NONE })
+        Some(InodeAttributes {
+            mode,
+            uid,
+            gid,
+            mtime: own.unwrap_or(Time { secs: time, nanos: 0 }),
+            xattrs: XattrId::NONE,
+        })
     }
 
     /// Leaves out what does not lie in the directory that becomes the root.
-    pub(super) fn below(&self, exclude: Exclude) -> Exclude {
+    pub(super) fn below(&self, exclude: ExcludeRules) -> ExcludeRules {
         match &self.subdir {
             Some(dir) => exclude.with_root(dir),
             None => exclude,

@@ -1,7 +1,7 @@
 //! Values of options: formats and ways to pack whiteouts.
 
 use clap::ValueEnum;
-use packfs_image::tree::Whiteouts;
+use packfs_image::tree::WhiteoutPolicy;
 
 /// An image format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,14 +37,14 @@ pub(super) enum WhiteoutChoice {
     StripOverlay,
 }
 
-impl From<WhiteoutChoice> for Whiteouts {
+impl From<WhiteoutChoice> for WhiteoutPolicy {
     fn from(marks: WhiteoutChoice) -> Self {
         match marks {
-            WhiteoutChoice::Keep => Whiteouts::Keep,
-            WhiteoutChoice::Overlay => Whiteouts::Overlay,
-            WhiteoutChoice::Strip => Whiteouts::Strip,
-            WhiteoutChoice::MarkOverlay => Whiteouts::MarkOverlay,
-            WhiteoutChoice::StripOverlay => Whiteouts::StripOverlay,
+            WhiteoutChoice::Keep => WhiteoutPolicy::Keep,
+            WhiteoutChoice::Overlay => WhiteoutPolicy::Overlay,
+            WhiteoutChoice::Strip => WhiteoutPolicy::Strip,
+            WhiteoutChoice::MarkOverlay => WhiteoutPolicy::MarkOverlay,
+            WhiteoutChoice::StripOverlay => WhiteoutPolicy::StripOverlay,
         }
     }
 }

@@ -7,7 +7,7 @@ use packfs_image::build::{AnyOptions, OptionDraft};
 use packfs_image::name::display;
 use packfs_image::request::{AppendedImage, FieldNames, NewRoot};
 use packfs_image::source::dir;
-use packfs_image::tree::{ExcludeXattrs, Time, TimeChange, Transform};
+use packfs_image::tree::{ExcludeXattrs, Time, TimeChange, TreeTransform};
 use packfs_image::{BuildRequest, erofs, squashfs};
 use packfs_seal::HashAlgorithm;
 
@@ -161,10 +161,10 @@ impl BuildArgs {
     }
 
     /// Returns the changes to the attributes of all entries.
-    fn transform(&self, time: TimeChange) -> Result<Transform, UsageError> {
+    fn transform(&self, time: TimeChange) -> Result<TreeTransform, UsageError> {
         let (uid, gid) = self.owner.unwrap_or_default();
         let exclude_xattrs = ExcludeXattrs::new(&self.exclude_xattr).map_err(|error| UsageError(error.to_string()))?;
-        Ok(Transform {
+        Ok(TreeTransform {
             uid,
             gid,
             uid_offset: self.uid_offset,

@@ -17,7 +17,7 @@ use packfs_image::name::{display, encode};
 use packfs_image::request::{OversizedFiles, RequestNotes};
 use packfs_image::rules::RuleMatchCount;
 use packfs_image::source::LazySpool;
-use packfs_image::tree::{Data, Kind};
+use packfs_image::tree::{FileData, Kind};
 use packfs_image::{OnError, Tree, Warnings};
 use rustix::fs::{Access, access};
 use serde::Serialize;
@@ -190,7 +190,7 @@ impl EntryCounts {
             counts.inodes += 1;
             match &tree.inode(ino).kind {
                 Kind::File { size, data } => {
-                    if let Data::Source { from, key } = data
+                    if let FileData::Source { from, key } = data
                         && let Err(error) = from.open(*key)
                     {
                         left_out.push((entry_path(&error), error.to_string()));

@@ -5,7 +5,7 @@ mod dry;
 use anyhow::{Context, Result, bail};
 use packfs_image::name::display;
 use packfs_image::sink::{AlteredImage, dir};
-use packfs_image::tree::Transform;
+use packfs_image::tree::TreeTransform;
 use packfs_image::{AnyImage, sink};
 
 use super::open;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<CommandOutcome> {
 pub(crate) struct PlannedExtraction<'a> {
     args: &'a ExtractArgs,
     opened: AnyImage,
-    change: Transform,
+    change: TreeTransform,
     options: dir::ExtractOptions,
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use packfs_image::image::{FileType, Stat};
-use packfs_image::tree::{Device, Time};
+use packfs_image::tree::{DeviceNumber, Time};
 
 use super::ListEntry;
 use super::mode::mode_text;
@@ -76,7 +76,7 @@ impl TextLines {
     /// Formats a size in eleven columns.
     fn write_size(&self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
         let number = match &stat.kind {
-            FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
+            FileType::Char(DeviceNumber { major, minor }) | FileType::Block(DeviceNumber { major, minor }) => {
                 return write!(out, "{major:>5},{minor:>5}");
             }
             FileType::File { size } => Some(*size),

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid, Stat};
 use packfs_image::name::display;
-use packfs_image::tree::{Device, Time};
+use packfs_image::tree::{DeviceNumber, Time};
 
 use super::ListEntry;
 
@@ -72,8 +72,8 @@ impl PackLines {
                 out.write_all(b" ")?;
                 out.write_all(rest_of_line(path, "the target", target)?)?;
             }
-            FileType::Char(Device { major, minor }) => write!(out, " c {major} {minor}")?,
-            FileType::Block(Device { major, minor }) => write!(out, " b {major} {minor}")?,
+            FileType::Char(DeviceNumber { major, minor }) => write!(out, " c {major} {minor}")?,
+            FileType::Block(DeviceNumber { major, minor }) => write!(out, " b {major} {minor}")?,
             _ => {}
         }
         out.write_all(b"\n")?;

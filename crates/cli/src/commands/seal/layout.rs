@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use packfs_image::name::display;
-use packfs_seal::verity::Seal as VeritySeal;
+use packfs_seal::verity::VeritySeal;
 use packfs_seal::{ContainerdFiles, LayerMetadata, SystemdFiles};
 
 use crate::args::{SealArgs, SealConsumer};

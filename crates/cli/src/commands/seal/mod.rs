@@ -133,7 +133,7 @@ impl<'l> SealOutputs<'l> {
         path: &Path,
         options: &VerityOptions,
         effort: &HashEffort,
-    ) -> Result<verity::Seal> {
+    ) -> Result<verity::VeritySeal> {
         if let Some(copy) = &self.image {
             let copied = File::open(path).and_then(|file| copy.copy_from(&file, 0, image.len(), 0));
             copied.with_context(|| format!("{}: cannot copy", display(copy.target())))?;
@@ -147,7 +147,7 @@ impl<'l> SealOutputs<'l> {
     }
 
     /// Completes all files; returns their names.
-    fn commit(self, sealed: &verity::Seal, signature: Option<&[u8]>) -> Result<Vec<String>> {
+    fn commit(self, sealed: &verity::VeritySeal, signature: Option<&[u8]>) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for output in [self.image, self.hash_tree].into_iter().flatten() {
             names.push(encode(output.target().as_os_str().as_encoded_bytes()).into_owned());
@@ -163,7 +163,7 @@ impl<'l> SealOutputs<'l> {
     }
 }
 
-fn report_seal(args: &SealArgs, sealed: &verity::Seal, files: &[String]) -> Result<CommandOutcome> {
+fn report_seal(args: &SealArgs, sealed: &verity::VeritySeal, files: &[String]) -> Result<CommandOutcome> {
     let superblock = &sealed.area.superblock;
     let hash_bytes = sealed.area.end().unwrap_or_default() - sealed.hash_offset;
     if args.json {

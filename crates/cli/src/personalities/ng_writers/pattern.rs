@@ -162,7 +162,7 @@ fn escaped(letter: char) -> String {
 
 #[cfg(test)]
 mod tests {
-    use packfs_image::source::Exclude;
+    use packfs_image::source::ExcludeRules;
 
     use super::*;
 
@@ -181,7 +181,7 @@ mod tests {
         ] {
             let parsed = GlobPattern::parse(pattern).unwrap();
             let regex = parsed.regex_after("").unwrap();
-            let exclude = Exclude::default().with_regexes(&[&regex]).unwrap();
+            let exclude = ExcludeRules::default().with_regexes(&[&regex]).unwrap();
             for (text, expected) in
                 matching.iter().map(|text| (text, true)).chain(others.iter().map(|text| (text, false)))
             {

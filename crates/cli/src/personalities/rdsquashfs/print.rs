@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use packfs_image::image::{FileType, Image, Nid, Stat};
 use packfs_image::sink::{Selection, Walk};
 use packfs_image::squashfs::{BodyFacts, InodeFacts, SquashfsReader};
-use packfs_image::tree::Device;
+use packfs_image::tree::DeviceNumber;
 
 use crate::commands::list::mode::mode_text;
 use crate::output;
@@ -66,7 +66,7 @@ fn id_width(mut id: u32) -> usize {
 /// Formats the size of an entry, or its device number.
 fn size(image: &SquashfsReader, nid: Nid, stat: &Stat) -> Result<String> {
     Ok(match &stat.kind {
-        FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
+        FileType::Char(DeviceNumber { major, minor }) | FileType::Block(DeviceNumber { major, minor }) => {
             format!("{major}:{minor}")
         }
         FileType::File { size } => rounded(*size),
@@ -161,7 +161,7 @@ fn write_body(
             out.write_all(b"\n")?;
         }
         (FileType::Char(device) | FileType::Block(device), _) => {
-            let Device { major, minor } = device;
+            let DeviceNumber { major, minor } = device;
             let number = (major & 0xfff) << 8 | minor & 0xff | (minor & !0xff) << 12;
             writeln!(out, "Device number: {major}:{minor} ({number})")?;
         }
@@ -253,8 +253,8 @@ pub(super) fn describe(
                 out.write_all(b" ")?;
                 out.write_all(target)?;
             }
-            (FileType::Char(Device { major, minor }), _) => write!(out, " c {major} {minor}")?,
-            (FileType::Block(Device { major, minor }), _) => write!(out, " b {major} {minor}")?,
+            (FileType::Char(DeviceNumber { major, minor }), _) => write!(out, " c {major} {minor}")?,
+            (FileType::Block(DeviceNumber { major, minor }), _) => write!(out, " b {major} {minor}")?,
             (FileType::File { .. }, Some(root)) => {
                 out.write_all(b" ")?;
                 out.write_all(root.as_bytes())?;

@@ -2,14 +2,14 @@
 
 use std::process::Command;
 
-use packfs_image::source::Exclude;
+use packfs_image::source::ExcludeRules;
 
 use super::*;
 
 /// Compares `text` with a translated expression; `None` if it is malformed.
 fn ours(expression: &str, text: &str) -> Option<bool> {
     let translated = translate_regex(expression, MatchSubject::Path).ok()?;
-    let compiled = Exclude::default().with_regexes(&[&translated]);
+    let compiled = ExcludeRules::default().with_regexes(&[&translated]);
     Some(compiled.unwrap_or_else(|error| panic!("{expression}: {error}")).matches(text.as_bytes(), false))
 }
 

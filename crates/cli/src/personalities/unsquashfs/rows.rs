@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use packfs_image::image::{FileType, Image, Nid, Stat};
 use packfs_image::sink::Walk;
-use packfs_image::tree::{Device, Time};
+use packfs_image::tree::{DeviceNumber, Time};
 use packfs_image::{AnyImage, squashfs};
 
 use crate::args::ListArgs;
@@ -110,7 +110,7 @@ impl<'i> ListingRows<'i> {
         write!(out, "{} {owner} ", mode_text(&stat.kind, stat.mode).as_str())?;
         let width = (COLUMNS + 1).saturating_sub(owner.chars().count());
         let size = match &stat.kind {
-            FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
+            FileType::Char(DeviceNumber { major, minor }) | FileType::Block(DeviceNumber { major, minor }) => {
                 let blanks = width.saturating_sub(DEVICE_COLUMNS).max(1);
                 write!(out, "{:blanks$}{major:>3},{minor:>3} ", "")?;
                 None

@@ -25,9 +25,9 @@ use self::class::FileClass;
 use self::sketch::{BINS, ContentSketch};
 use super::shard::{Shards, weight};
 use crate::source::Contents;
-use crate::tree::{Data, Ino, Kind, Tree};
+use crate::tree::{FileData, Ino, Kind, Tree};
 use crate::{Error, Result};
-use packfs_tree::Rank;
+use packfs_tree::FileRank;
 
 /// Number of files whose sketches are in memory at the same time, 8 MiB with their lists. Larger trees are ordered in
 /// windows, so files do not find their like in another one. Other sizes were not measured.
@@ -87,7 +87,7 @@ pub(super) struct FileOrderer<'a, 'env, S> {
 
 impl<S> FileOrderer<'_, '_, S> {
     /// Returns the files whose data has yet to be read, in order, and the sum of their lengths.
-    pub(super) fn arrange(&self, tree: &Tree, ranks: &[Rank]) -> Result<(Vec<Ino>, u64)> {
+    pub(super) fn arrange(&self, tree: &Tree, ranks: &[FileRank]) -> Result<(Vec<Ino>, u64)> {
         let (mut items, total) = self.collect(tree, ranks)?;
         self.classify(tree, &mut items)?;
         let len = |item: &OrderedFile<'_>| tree.file_len(item.ino);
@@ -117,14 +117,14 @@ impl<S> FileOrderer<'_, '_, S> {
     }
 
     /// Collects the files whose data has yet to be read, by path, and the sum of their lengths.
-    fn collect<'t>(&self, tree: &'t Tree, ranks: &[Rank]) -> Result<(Vec<OrderedFile<'t>>, u64)> {
-        let mut ranks: HashMap<Ino, i32> = ranks.iter().map(|Rank { ino, rank }| (*ino, *rank)).collect();
+    fn collect<'t>(&self, tree: &'t Tree, ranks: &[FileRank]) -> Result<(Vec<OrderedFile<'t>>, u64)> {
+        let mut ranks: HashMap<Ino, i32> = ranks.iter().map(|FileRank { ino, rank }| (*ino, *rank)).collect();
         // Files used first precede all others, each with a rank of its own.
         ranks.extend(tree.hot().iter().copied().zip(i32::MIN..));
         let mut items = Vec::new();
         let mut total = 0;
         tree.walk_named(|ino, name, _| {
-            if let Kind::File { size, data: Data::Source { .. } } = tree.inode(ino).kind {
+            if let Kind::File { size, data: FileData::Source { .. } } = tree.inode(ino).kind {
                 total += size;
                 let by_class = self.order != Order::Path && size <= self.small_max && !tree.is_hot(ino);
                 let rank = if ranks.is_empty() { 0 } else { ranks.get(&ino).copied().unwrap_or(0) };
@@ -224,7 +224,7 @@ pub(super) type ReadableFile = (Arc<dyn Contents>, u64, u64);
 
 fn source(tree: &Tree, ino: Ino) -> ReadableFile {
     match tree.inode(ino).kind {
-        Kind::File { size, data: Data::Source { from, key } } => (Arc::clone(from), key, size),
+        Kind::File { size, data: FileData::Source { from, key } } => (Arc::clone(from), key, size),
         _ => unreachable!("only files that are to be read are put in order"),
     }
 }

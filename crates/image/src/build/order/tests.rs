@@ -8,7 +8,7 @@ use packfs_blocks::{Output, pipeline};
 
 use super::*;
 use crate::build::{AnyOptions, SharedOptions};
-use crate::source::{Dir, Exclude, FromImage, Source, Spool, Store, archive, dir};
+use crate::source::{Dir, ExcludeRules, FromImage, Source, Spool, Store, archive, dir};
 use crate::testing::{self, Node, Piece, Spec, findings, sh, snapshot_image, snapshot_tree, whole_seconds};
 use crate::{AnyImage, Fs, OpenOptions, Plan, erofs, squashfs};
 
@@ -17,11 +17,11 @@ mod hot;
 const SMALL_MAX: u64 = 50_000;
 
 /// Returns the paths of a tree's files in order, computed by `threads` workers.
-fn paths(tree: &Tree, order: Order, ranks: &[Rank], threads: usize) -> Vec<String> {
+fn paths(tree: &Tree, order: Order, ranks: &[FileRank], threads: usize) -> Vec<String> {
     paths_in(tree, (order, None), ranks, threads)
 }
 
-fn paths_in(tree: &Tree, (order, shards): (Order, Option<Shards>), ranks: &[Rank], threads: usize) -> Vec<String> {
+fn paths_in(tree: &Tree, (order, shards): (Order, Option<Shards>), ranks: &[FileRank], threads: usize) -> Vec<String> {
     let progress = Progress::default();
     let arranged = pipeline::scope(
         threads,
@@ -93,7 +93,7 @@ fn large_files_of_one_name_lie_together_if_they_are_cut() {
 #[test]
 fn ranks_stand_above_every_order() {
     let tree = spec().tree().unwrap();
-    let rank = |path: &str, rank| Rank { ino: tree.lookup(path.as_bytes()).unwrap(), rank };
+    let rank = |path: &str, rank| FileRank { ino: tree.lookup(path.as_bytes()).unwrap(), rank };
     let ranks = [rank("d/zero.py", -5), rank("b/two.py", -6), rank("a/copyright", 1)];
     let table = [
         (Order::Path, "b/two.py d/zero.py a/one.py b/big.py c/copyright c/x.c a/copyright"),
@@ -110,9 +110,9 @@ fn a_file_that_cannot_be_read_keeps_its_place_by_name() {
     let mut tree = spec().tree().unwrap();
     for path in ["d/zero.py", "a/copyright"] {
         let ino = tree.lookup(path.as_bytes()).unwrap();
-        let Kind::File { data: Data::Source { from, .. }, .. } = tree.inode(ino).kind else { panic!("{path}") };
+        let Kind::File { data: FileData::Source { from, .. }, .. } = tree.inode(ino).kind else { panic!("{path}") };
         let from = Arc::clone(from);
-        tree.set_data(ino, Data::Source { from, key: 1000 }).unwrap();
+        tree.set_data(ino, FileData::Source { from, key: 1000 }).unwrap();
     }
     let expected = "b/big.py c/copyright a/copyright c/x.c a/one.py b/two.py d/zero.py";
     assert_eq!(paths(&tree, Order::Similar, &[], 2).join(" "), expected);
@@ -205,7 +205,7 @@ fn directories_archives_images_and_spools_give_the_same_bytes() {
             let [squashfs, erofs] = cases(Order::Path, 2).map(|other| image(&other, |store| scan(place(), store)));
             for bytes in [squashfs, erofs] {
                 let fs = Fs::from_reader(bytes).unwrap();
-                let from = FromImage::new(fs.into_image(), "image", Exclude::default(), true);
+                let from = FromImage::new(fs.into_image(), "image", ExcludeRules::default(), true);
                 assert!(image(options, |store| scan(Box::new(from), store)) == want, "{order}: image as format {n}");
             }
             let stream = Box::new(std::fs::File::open(&archive).unwrap());

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::file::{LocatedSection, SectionedFile};
 use super::job::Job;
 use crate::{Error, Result};
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 const MAGIC: [u8; 8] = *b"packfsSH";
 const VERSION: u32 = 3;
@@ -58,7 +58,7 @@ impl ShardBlob {
         let len = input.len()?;
         let start = len.checked_sub(TRAILER as u64).ok_or_else(|| input.damaged("not a shard of packfs".into()))?;
         let trailer = input.read(start, TRAILER as u64)?;
-        let mut from = Get::new("trailer of a shard", &trailer);
+        let mut from = FieldDecoder::new("trailer of a shard", &trailer);
         if from.array()? != MAGIC || Digest::of(&trailer[..TRAILER - 32]).as_bytes() != &trailer[TRAILER - 32..] {
             return Err(input.damaged("not a shard of packfs, or its end is damaged".into()));
         }
@@ -79,7 +79,7 @@ impl ShardBlob {
     /// Reads the index.
     fn index(&self) -> Result<ShardIndex> {
         let index = self.input.section(&self.index, "the index")?;
-        let mut from = Get::new("index of a shard", &index);
+        let mut from = FieldDecoder::new("index of a shard", &index);
         let sums = from.list(SUM, |from| Ok(u128::from_le_bytes(from.array()?)))?;
         from.check(sums.len() as u64 == self.data_len.div_ceil(CHUNK), "a checksum is missing")?;
         let content = from.bytes()?.to_vec();

@@ -7,7 +7,7 @@ use packfs_blocks::system::FileExt;
 use packfs_blocks::{Digest, Output};
 
 use crate::{Error, Result};
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 /// Number of bytes that are hashed and written at once. Not measured.
 const BUFFER: usize = 1 << 18;
@@ -24,13 +24,13 @@ impl LocatedSection {
     /// Number of bytes of an encoded place.
     pub(super) const LEN: usize = 48;
 
-    pub(super) fn put(&self, to: &mut dyn Put) {
+    pub(super) fn put(&self, to: &mut dyn FieldEncoder) {
         to.u64(self.start);
         to.u64(self.len);
         to.put(self.digest.as_bytes());
     }
 
-    pub(super) fn get(from: &mut Get<'_>) -> Result<LocatedSection> {
+    pub(super) fn get(from: &mut FieldDecoder<'_>) -> Result<LocatedSection> {
         Ok(LocatedSection { start: from.u64()?, len: from.u64()?, digest: Digest::from(from.array()?) })
     }
 }
@@ -71,7 +71,7 @@ impl<'o> SectionWriter<'o> {
     }
 }
 
-impl Put for SectionWriter<'_> {
+impl FieldEncoder for SectionWriter<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER {

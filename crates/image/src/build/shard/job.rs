@@ -20,10 +20,10 @@ use serde::Serialize;
 
 use super::file::{LocatedSection, SectionWriter, SectionedFile};
 use super::{AnyOptions, ShardLayout, Shards, cuts, options};
-use crate::source::{Contents, Seen, dir};
-use crate::tree::{Data, Ino, Kind, Tree};
+use crate::source::{Contents, FileFingerprint, dir};
+use crate::tree::{FileData, Ino, Kind, Tree};
 use crate::{Error, Result};
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 const MAGIC: [u8; 8] = *b"packfsPL";
 const VERSION: u32 = 5;
@@ -104,7 +104,7 @@ impl Job {
     pub(super) fn at(input: SectionedFile, start: u64) -> Result<Job> {
         let path = &input.path;
         let head = input.read(start, HEADER as u64)?;
-        let mut from = Get::new("plan", &head);
+        let mut from = FieldDecoder::new("plan", &head);
         if from.array()? != MAGIC {
             return Err(input.damaged("not a plan of packfs".into()));
         }
@@ -120,14 +120,14 @@ impl Job {
         }
         let count = Shards::Count(shards.try_into().map_err(|_| from.wrong("there are no shards"))?);
         let about = input.section(&about, "the section of options")?;
-        let mut from = Get::new("options of a plan", &about);
+        let mut from = FieldDecoder::new("options of a plan", &about);
         let made_by = from.text()?.to_owned();
         let options = options::decode(&mut from, count)?;
         let roots = from.list(8, |from| Ok(crate::tree::path_of(from.bytes()?)))?;
         from.end()?;
         let table = input.section(&table, "the table of shards")?;
-        let mut from = Get::new("shards of a plan", &table);
-        let entry = |from: &mut Get<'_>| {
+        let mut from = FieldDecoder::new("shards of a plan", &table);
+        let entry = |from: &mut FieldDecoder<'_>| {
             let at = LocatedSection::get(from)?;
             let files = from.u32()?;
             from.u32()?;
@@ -182,13 +182,13 @@ impl Job {
         let entry = self.entries.get(shard as usize).copied();
         let entry = entry.ok_or_else(|| Error::Misuse(format!("the plan has no shard {shard}")))?;
         let bytes = self.input.section(&entry.at, &format!("the list of shard {shard}"))?;
-        let mut from = Get::new("list of a shard", &bytes);
-        let mut listed: Vec<Vec<(Vec<u8>, Seen)>> = vec![Vec::new(); self.roots.len()];
+        let mut from = FieldDecoder::new("list of a shard", &bytes);
+        let mut listed: Vec<Vec<(Vec<u8>, FileFingerprint)>> = vec![Vec::new(); self.roots.len()];
         let mut places = Vec::new();
         for _ in 0..entry.files {
             let root = from.u32()? as usize;
             let path = from.bytes()?;
-            let seen = Seen(from.array()?);
+            let seen = FileFingerprint(from.array()?);
             from.check(root < self.roots.len(), "a file has no directory")?;
             // Paths cannot lead out of the directory: nothing that is opened below it follows `..`.
             let is_below = path.split(|byte| *byte == b'/').all(|name| crate::tree::check_name(name).is_ok());
@@ -233,7 +233,7 @@ pub(super) fn write(
         lists.write(tree, &layout.files[range.clone()])?;
     }
     for (ino, number) in layout.files.iter().copied().zip(0..).chain(layout.equal.iter().copied()) {
-        tree.set_data(ino, Data::Stored(number))?;
+        tree.set_data(ino, FileData::Stored(number))?;
     }
     let mut section = SectionWriter::new(output, lists.at);
     tree.encode(&mut section);
@@ -264,7 +264,7 @@ impl<'o> ShardLists<'o> {
 
     fn write(&mut self, tree: &Tree, files: &[Ino]) -> Result<()> {
         for ino in files {
-            let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(*ino).kind else { continue };
+            let Kind::File { data: FileData::Source { from, key }, .. } = &tree.inode(*ino).kind else { continue };
             let Some((root, path, seen)) = from.origin(*key) else {
                 let why = "only files of directories can be planned: extract archives and images first";
                 return Err(Error::limit(from.path(*key), why));
@@ -275,7 +275,7 @@ impl<'o> ShardLists<'o> {
     }
 
     /// Adds a file to the list of the present shard.
-    pub(super) fn add(&mut self, root: &Path, path: &[u8], seen: Seen) -> Result<()> {
+    pub(super) fn add(&mut self, root: &Path, path: &[u8], seen: FileFingerprint) -> Result<()> {
         let number = self.number(root)?;
         let output = self.output;
         let at = self.at;

@@ -9,7 +9,7 @@ use packfs_blocks::{Digest, Output, system};
 use super::steps::PRIVATE;
 use crate::build::output_error;
 use crate::{Error, Result};
-use packfs_tree::encoding::Put;
+use packfs_tree::encoding::FieldEncoder;
 
 const MAGIC: [u8; 8] = *b"packfsIM";
 /// Number of attempts to write a mark whose file a second run of the same task replaces meanwhile. Each run writes

@@ -22,7 +22,7 @@ mod steps;
 use std::ops::Range;
 
 use packfs_blocks::Progress;
-use packfs_tree::encoding::Put;
+use packfs_tree::encoding::FieldEncoder;
 
 pub use self::cuts::Shards;
 pub(super) use self::cuts::weight;
@@ -34,7 +34,7 @@ pub use self::state::{FailedShard, RunningShard};
 pub use self::status::{Images, Status};
 use super::order::FileOrderer;
 use super::{AnyOptions, BuildConductor, BuildTools, FileDigest, ImageFormat, SharedOptions};
-use crate::tree::{Data, Ino, Kind, Tree};
+use crate::tree::{FileData, Ino, Kind, Tree};
 use crate::{Error, OnError, Result};
 
 /// Shards begin at a multiple of this many bytes of the image: positions within a page, which matter to EROFS, do not
@@ -64,7 +64,7 @@ pub(crate) trait ShardData: Sized {
     fn append(&mut self, next: Self) -> Result<()>;
 
     /// Appends the data to `to`, for [`ImageFormat::decode`].
-    fn encode(&self, to: &mut dyn Put) -> Result<()>;
+    fn encode(&self, to: &mut dyn FieldEncoder) -> Result<()>;
 
     /// Returns the number of files.
     fn files(&self) -> usize;
@@ -188,7 +188,7 @@ pub(super) fn put<'env, F: ImageFormat>(
     }
     for (ino, number) in layout.equal {
         if let Kind::File { size, .. } = tree.inode(ino).kind {
-            tree.set_data(ino, Data::Stored(number))?;
+            tree.set_data(ino, FileData::Stored(number))?;
             Progress::add(&tools.progress.done, size);
             Progress::add(&tools.progress.saved, size);
         }
@@ -200,7 +200,7 @@ pub(super) fn put<'env, F: ImageFormat>(
 pub(super) fn only_readable(tree: &mut Tree, files: &mut Vec<Ino>) -> Result<()> {
     let mut stored = None;
     tree.walk(|ino, _| {
-        if let Kind::File { data: Data::Stored(_), .. } = tree.inode(ino).kind {
+        if let Kind::File { data: FileData::Stored(_), .. } = tree.inode(ino).kind {
             stored.get_or_insert(ino);
         }
         Ok(())
@@ -211,7 +211,7 @@ pub(super) fn only_readable(tree: &mut Tree, files: &mut Vec<Ino>) -> Result<()>
     }
     let is_empty = |ino: &Ino| matches!(tree.inode(*ino).kind, Kind::File { size: 0, .. });
     let empty: Vec<Ino> = files.extract_if(.., |ino| is_empty(ino)).collect();
-    empty.into_iter().try_for_each(|ino| tree.set_data(ino, Data::Empty))
+    empty.into_iter().try_for_each(|ino| tree.set_data(ino, FileData::Empty))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use super::{AnyOptions, Shards};
 use crate::build::OptionDraft;
 use crate::tree::path_of;
 use crate::{Result, erofs, squashfs};
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 /// Appends options.
-pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
+pub(super) fn encode(options: &AnyOptions, to: &mut dyn FieldEncoder) {
     let common = options.common();
     to.bytes(options.format().as_bytes());
     to.u8(u8::from(common.verify));
@@ -29,7 +29,7 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
 }
 
 /// Takes options of a build in `shards` shards.
-pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
+pub(super) fn decode(from: &mut FieldDecoder<'_>, shards: Shards) -> Result<AnyOptions> {
     let mut target = match from.text()? {
         "squashfs" => AnyOptions::Squashfs(squashfs::SquashfsOptions::default()),
         "erofs" => AnyOptions::Erofs(erofs::ErofsOptions::default()),

@@ -25,7 +25,7 @@ use super::steps::{self, PRIVATE};
 use crate::build::{Plan, output_error};
 use crate::source::Store;
 use crate::{Error, Result, Warnings};
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 const MAGIC: [u8; 8] = *b"packfsPM";
 const VERSION: u32 = 1;
@@ -77,7 +77,7 @@ impl Jobs {
         if *Digest::of(&head[..HEADER - 32]).as_bytes() != head[HEADER - 32..] {
             return Err(input.damaged("the header is damaged".into()));
         }
-        let mut from = Get::new("plan of many images", &head[MAGIC.len()..]);
+        let mut from = FieldDecoder::new("plan of many images", &head[MAGIC.len()..]);
         job::check_version(path, from.u32()?, VERSION)?;
         let images = from.u32()?;
         let tasks = from.u32()?;
@@ -178,8 +178,8 @@ fn create(dir: &Path) -> Result<()> {
 }
 
 fn read_images(bytes: &[u8], count: u32) -> Result<Vec<PlannedImage>> {
-    let mut from = Get::new("images of a plan", bytes);
-    let image = |from: &mut Get<'_>| {
+    let mut from = FieldDecoder::new("images of a plan", bytes);
+    let image = |from: &mut FieldDecoder<'_>| {
         let plan = from.u64()?;
         let shards = from.u32()?;
         Ok::<_, Error>(PlannedImage { plan, shards, path: crate::tree::path_of(from.bytes()?) })
@@ -189,8 +189,8 @@ fn read_images(bytes: &[u8], count: u32) -> Result<Vec<PlannedImage>> {
 }
 
 fn read_tasks(bytes: &[u8], count: u32, images: &[PlannedImage]) -> Result<Vec<Task>> {
-    let mut from = Get::new("tasks of a plan", bytes);
-    let task = |from: &mut Get<'_>| {
+    let mut from = FieldDecoder::new("tasks of a plan", bytes);
+    let task = |from: &mut FieldDecoder<'_>| {
         let task = Task { image: from.u32()?, shard: from.u32()?, bytes: from.u64()? };
         let is_known = images.get(task.image as usize).is_some_and(|image| task.shard < image.shards);
         from.check(is_known, "a task has no shard").map(|()| task)

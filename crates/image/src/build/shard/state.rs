@@ -13,7 +13,7 @@ use super::file::SectionedFile;
 use super::job::Job;
 use super::steps::PRIVATE;
 use crate::Result;
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 const MAGIC: [u8; 8] = *b"packfsST";
 /// Length of the longest state that is read: its texts are a host's name and an error.
@@ -113,7 +113,7 @@ fn path(dir: &Path, shard: u32) -> PathBuf {
 }
 
 fn decode(bytes: &[u8], job: &Job, shard: u32, silent: Duration) -> Result<TaskState> {
-    let mut from = Get::new("state of a shard", bytes);
+    let mut from = FieldDecoder::new("state of a shard", bytes);
     let magic = from.array()?;
     let id = Digest::from(from.array()?);
     from.check(magic == MAGIC && id == job.id(), "belongs to another plan")?;

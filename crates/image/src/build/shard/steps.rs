@@ -18,9 +18,9 @@ use crate::build::{
     output_error,
 };
 use crate::source::Store;
-use crate::tree::{Handling, Recipe};
+use crate::tree::{DataHandling, FileRecipe};
 use crate::{Error, Result};
-use packfs_tree::encoding::Get;
+use packfs_tree::encoding::FieldDecoder;
 
 /// Mode of plans and shards: they hold the contents of files that others may not read.
 pub(super) const PRIVATE: u32 = 0o600;
@@ -121,7 +121,7 @@ fn put<'env, F: ImageFormat>(
 ) -> Result<F::DataPositions> {
     let mut conductor = BuildConductor::new(format, tools, place)?;
     for (from, key, size) in files {
-        conductor.put_file(from, *key, *size, (Handling::empty(), Recipe::default()))?;
+        conductor.put_file(from, *key, *size, (DataHandling::empty(), FileRecipe::default()))?;
     }
     conductor.finish().map(|(done, _)| done)
 }
@@ -229,7 +229,7 @@ pub(crate) fn assemble<F: ImageFormat>(
                 let to = options.offset + joining.shift + start;
                 let copied = blob.copy(pool, out, (start, to), !job.trusting, progress);
                 let content = copied.map_err(|error| unusable(error, dir, shard))?;
-                let mut from = Get::new("index of a shard", &content);
+                let mut from = FieldDecoder::new("index of a shard", &content);
                 let done = format.decode(&mut from, out.scratch())?;
                 from.end()?;
                 from.check(super::ShardData::end(&done) == blob.data_len, "the data has another length")?;

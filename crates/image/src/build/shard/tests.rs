@@ -194,9 +194,9 @@ fn a_stream_cannot_be_cut() {
     let built = options.build(&dir.path().join("image"), &Progress::default(), |store| {
         let mut tree = Tree::default();
         let stored = store.put(&mut &b"data"[..], 4, &[(0, 4)])?;
-        let kind = Kind::File { size: 4, data: Data::Stored(stored) };
-        let (root, meta) = (crate::tree::ROOT, crate::tree::Meta::IMPLICIT_DIR);
-        tree.add(root, b"streamed", meta, kind, crate::tree::Conflict::Refuse)?;
+        let kind = Kind::File { size: 4, data: FileData::Stored(stored) };
+        let (root, meta) = (crate::tree::ROOT, crate::tree::InodeAttributes::IMPLICIT_DIR);
+        tree.add(root, b"streamed", meta, kind, crate::tree::ConflictPolicy::Refuse)?;
         Ok(Plan { tree, order: Vec::new() })
     });
     let error = built.unwrap_err().to_string();

@@ -14,7 +14,7 @@ use super::order::{ImageNode, InodeRole, STUB_ATTRIBUTE};
 use crate::erofs::format::{XattrHeader, xattr_prefix};
 use crate::erofs::writer::emit::xattr::{hashed_bit, put_entry, split_class};
 use crate::tree::{Ino, ROOT, Tree, XattrId};
-use crate::{Error, Excess, Result};
+use crate::{Error, ExceededLimit, Result};
 
 /// Longest file whose bytes are in the image.
 pub const INLINE_MAX: usize = 64;
@@ -114,13 +114,13 @@ impl<'t> StoredAttribute<'t> {
         }
     }
 
-    fn put(&self, out: &mut Vec<u8>) -> std::result::Result<(), Excess> {
+    fn put(&self, out: &mut Vec<u8>) -> std::result::Result<(), ExceededLimit> {
         let (class, rest) = split_class(&self.name)?;
         put_entry(class, rest, &self.value, out).map_err(|_| too_long(&self.name))
     }
 }
 
-fn too_long(name: &[u8]) -> Excess {
+fn too_long(name: &[u8]) -> ExceededLimit {
     format!("attribute `{}`: name or value too long", name.escape_ascii()).into()
 }
 
@@ -184,7 +184,7 @@ impl<'t> AttributeTable<'t> {
         })
     }
 
-    fn encode(&self, all: &[StoredAttribute<'_>], base: u32) -> std::result::Result<Vec<u8>, Excess> {
+    fn encode(&self, all: &[StoredAttribute<'_>], base: u32) -> std::result::Result<Vec<u8>, ExceededLimit> {
         let mut absent = u32::MAX;
         let mut places = Vec::new();
         let mut local = Vec::new();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-use crate::tree::{Device, Ino, Inode, Kind, ROOT, Tree};
+use crate::tree::{DeviceNumber, Ino, Inode, Kind, ROOT, Tree};
 use crate::{Error, Result};
 
 /// Number of the directories of objects, whose names are two hexadecimal digits.
@@ -190,7 +190,7 @@ fn names(tree: &Tree, dir: Ino) -> impl Iterator<Item = (&[u8], Option<Ino>)> {
 }
 
 fn is_whiteout(inode: &Inode<'_>) -> bool {
-    matches!(inode.kind, Kind::Char(Device::WHITEOUT))
+    matches!(inode.kind, Kind::Char(DeviceNumber::WHITEOUT))
 }
 
 struct Numbering<'t> {

@@ -9,7 +9,7 @@ use crate::erofs::format::{
     inode_format,
 };
 use crate::image::Nid;
-use crate::tree::{Device, Time};
+use crate::tree::{DeviceNumber, Time};
 use crate::{Error, Result};
 
 pub(super) const STRUCTURE: &str = "inode";
@@ -217,8 +217,8 @@ impl Inode {
     }
 
     /// Returns the device number of a character or block device: 12 bits of major between 8 and 12 bits of minor.
-    pub(super) fn device(&self) -> Device {
-        Device { major: (self.data >> 8) & 0xfff, minor: (self.data & 0xff) | ((self.data >> 12) & 0xf_ff00) }
+    pub(super) fn device(&self) -> DeviceNumber {
+        DeviceNumber { major: (self.data >> 8) & 0xfff, minor: (self.data & 0xff) | ((self.data >> 12) & 0xf_ff00) }
     }
 
     /// Returns true if the file is compressed and its tail (or all of it) is in the packed inode.

@@ -10,7 +10,7 @@ use crate::erofs::format::Layout;
 use crate::erofs::raw_sharing::PAGE_LEN;
 use crate::image::Nid;
 use crate::placement::Area;
-use crate::source::{ClusterDecoder, ClusteredImage, ExtentStorage, PackedStream, Run, StayingData, StoredExtent};
+use crate::source::{ClusterDecoder, ClusteredImage, DataRun, ExtentStorage, PackedStream, StayingData, StoredExtent};
 
 impl ErofsReader {
     /// Returns where the bytes of a file are; `None` if another image cannot refer to all of them.
@@ -60,8 +60,8 @@ impl ErofsReader {
     }
 
     /// Returns the runs of uncompressed blocks.
-    fn runs(&self, file: &InodeData<'_>) -> Result<Option<Vec<Run>>> {
-        let mut runs = Vec::<Run>::new();
+    fn runs(&self, file: &InodeData<'_>) -> Result<Option<Vec<DataRun>>> {
+        let mut runs = Vec::<DataRun>::new();
         let mut stays = true;
         file.each_from(0, &mut |MappedExtent { logical, len, data }| {
             if let PieceStorage::Plain { stored, .. } = data {
@@ -71,7 +71,7 @@ impl ErofsReader {
                 };
                 match runs.last_mut() {
                     Some(last) if (last.offset + last.len, last.at + last.len) == (logical, at) => last.len += len,
-                    _ => runs.push(Run { offset: logical, len, at }),
+                    _ => runs.push(DataRun { offset: logical, len, at }),
                 }
             }
             Ok(true)

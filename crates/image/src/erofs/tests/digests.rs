@@ -9,7 +9,7 @@ use crate::build::{FileDigest, Shards};
 use crate::erofs::INODE_DIGEST;
 use crate::image::FileType;
 use crate::sink::Walk;
-use crate::source::{Exclude, FromImage, Source};
+use crate::source::{ExcludeRules, FromImage, Source};
 use crate::testing::{Node, Piece, findings};
 
 /// A name that readers show as an attribute.
@@ -137,7 +137,7 @@ fn a_digest_replaces_that_of_the_source() {
     let copy = dir.path().join("copy");
     build(&copy, &with_digests(options("lz4", 4096), NAME), &Progress::default(), |store| {
         let mut tree = Tree::default();
-        FromImage::new(open(&source.image)?, "source", Exclude::default(), true).scan(&mut tree, store)?;
+        FromImage::new(open(&source.image)?, "source", ExcludeRules::default(), true).scan(&mut tree, store)?;
         Ok(Plan { tree, order: Vec::new() })
     })
     .unwrap();

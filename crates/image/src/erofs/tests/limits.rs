@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::diff::diff;
-use crate::source::{Exclude, FromImage, Source, Store};
+use crate::source::{ExcludeRules, FromImage, Source, Store};
 use crate::squashfs;
 use crate::testing::{Attrs, Node, Piece, What, everything, findings};
 
@@ -116,7 +116,7 @@ fn an_existing_target_stays_without_force() {
 /// Returns the whole of an image, as a plan for another.
 fn converted(image: Arc<dyn Image>, store: &mut dyn Store) -> Result<Plan> {
     let mut tree = Tree::default();
-    FromImage::new(image, "image", Exclude::default(), true).scan(&mut tree, store)?;
+    FromImage::new(image, "image", ExcludeRules::default(), true).scan(&mut tree, store)?;
     Ok(Plan { tree, order: Vec::new() })
 }
 

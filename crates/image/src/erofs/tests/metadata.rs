@@ -11,7 +11,7 @@ use crate::testing::{
     Attrs, Mount, Node, Piece, Shape, What, can_mount, deep, differences, erofs_utils, snapshot, snapshot_tree, specs,
     wide,
 };
-use crate::tree::{Device, Time};
+use crate::tree::{DeviceNumber, Time};
 
 /// True if fsck.erofs is installed; reported once.
 static FSCK: LazyLock<bool> = LazyLock::new(|| erofs_utils("fsck.erofs as a second oracle"));
@@ -249,7 +249,7 @@ fn inodes_of_all_kinds() {
     if !can_mount("inodes_of_all_kinds") {
         return;
     }
-    let device = |major, minor| Device { major, minor };
+    let device = |major, minor| DeviceNumber { major, minor };
     let target = |len| What::Symlink(vec![b'/'; len]);
     let mut entries: Vec<(String, Node)> = vec![
         ("char".into(), node(|_| (), What::Char(device(4095, 0xf_ffff)))),

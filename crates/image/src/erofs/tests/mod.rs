@@ -25,7 +25,7 @@ use packfs_blocks::io::FileAt;
 use super::{ErofsOptions, ErofsReader, Features, ReadOptions, build};
 use crate::build::BuildSummary;
 use crate::testing::Spec;
-use crate::tree::Recipe;
+use crate::tree::FileRecipe;
 use crate::{Error, Image, Plan, Result, Tree};
 
 fn options(codec: &str, block_size: u32) -> ErofsOptions {
@@ -48,7 +48,7 @@ fn mix(tree: &mut Tree, options: &ErofsOptions) {
     let pick = |ino: u32, count: usize| u8::try_from(ino as usize % (count + 1)).expect("a few");
     for ino in tree.inos() {
         let codec = pick(ino.0, recipes.codecs().len());
-        let recipe = Recipe { codec, cluster: pick(ino.0 / 3, recipes.clusters().len()) };
+        let recipe = FileRecipe { codec, cluster: pick(ino.0 / 3, recipes.clusters().len()) };
         tree.set_storing(ino, tree.inode(ino).handling, recipe);
     }
 }

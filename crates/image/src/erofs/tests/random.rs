@@ -12,7 +12,7 @@ use super::*;
 use crate::build::{Order, Shards};
 use crate::erofs::Kernel;
 use crate::testing::{Node, Piece, Shape, What, random_images, sharing_files, specs};
-use crate::tree::Handling;
+use crate::tree::DataHandling;
 
 /// Largest cluster for slow codecs and levels, which also get no large files.
 const DEAR: u32 = 128 << 10;
@@ -24,7 +24,7 @@ const LARGE_TOTAL: u64 = 12 << 20;
 struct RandomCase {
     options: ErofsOptions,
     /// Of the n-th, (n + length)-th ... inode.
-    wishes: Vec<Handling>,
+    wishes: Vec<DataHandling>,
 }
 
 /// Size of the files of a tree.
@@ -78,15 +78,15 @@ fn any_features(scale: FileScale) -> impl Strategy<Value = Features> {
 }
 
 /// Wishes that an image with these options can fulfil.
-fn any_wishes(options: &ErofsOptions) -> BoxedStrategy<Vec<Handling>> {
+fn any_wishes(options: &ErofsOptions) -> BoxedStrategy<Vec<DataHandling>> {
     let compressed = options.build.codec.codec() != packfs_codec::Codec::None;
     let chunks: Kernel = "5.15".parse().expect("a kernel");
     let stores = !compressed || (!options.features.contains(Features::BITS_48) && options.target_kernel >= chunks);
-    let mut some = vec![Handling::empty(), Handling::NO_FRAGMENT];
+    let mut some = vec![DataHandling::empty(), DataHandling::NO_FRAGMENT];
     if stores {
-        some.push(Handling::STORE);
+        some.push(DataHandling::STORE);
     }
-    prop_oneof![2 => Just(vec![Handling::empty()]), 1 => prop::collection::vec(select(some), 1..5)].boxed()
+    prop_oneof![2 => Just(vec![DataHandling::empty()]), 1 => prop::collection::vec(select(some), 1..5)].boxed()
 }
 
 fn any_shards() -> impl Strategy<Value = Option<Shards>> {

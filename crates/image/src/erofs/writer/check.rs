@@ -11,7 +11,7 @@ use crate::erofs::writer::decide::content_cuts::CUT_DISTANCE_MIN;
 use crate::erofs::writer::emit::epoch::ImageEpoch;
 use crate::erofs::writer::emit::xattr;
 use crate::erofs::writer::options::{ALIGN_MAX, CHUNK_MAX, ErofsOptions, Features};
-use crate::tree::{Handling, Ino, Kind, Time, Tree};
+use crate::tree::{DataHandling, Ino, Kind, Time, Tree};
 use crate::{Error, Result};
 
 /// Maximum number of additional devices: half of what fields of 16 bits hold, some bits of which may get other uses.
@@ -142,16 +142,16 @@ pub(in crate::erofs) fn xattrs(options: &ErofsOptions, tree: &Tree) -> Result<()
 
 /// Refuses wishes about the data of single files that no layout fulfils.
 pub(super) fn handling(options: &ErofsOptions, tree: &Tree) -> Result<()> {
-    let wishes = tree.inos().fold(Handling::empty(), |all, ino| all | tree.inode(ino).handling);
+    let wishes = tree.inos().fold(DataHandling::empty(), |all, ino| all | tree.inode(ino).handling);
     let refuse = |why: &str| Err(Error::Unsupported(format!("{why} in an EROFS image")));
-    if wishes.contains(Handling::NO_DEDUP) {
+    if wishes.contains(DataHandling::NO_DEDUP) {
         return refuse("keeping single files out of dedup");
     }
-    if wishes.intersects(Handling::SMALL | Handling::TAILS | Handling::NO_SPARSE | Handling::ALIGN) {
+    if wishes.intersects(DataHandling::SMALL | DataHandling::TAILS | DataHandling::NO_SPARSE | DataHandling::ALIGN) {
         return refuse("fragments, holes and alignment for single files have no place");
     }
     let compressed = options.build.codec.codec() != Codec::None;
-    if compressed && wishes.contains(Handling::STORE) {
+    if compressed && wishes.contains(DataHandling::STORE) {
         // Files with holes need chunks, which such images do not have.
         if options.target_kernel < Feature::Chunks.since() {
             return refuse("storing single files for a kernel without chunk-based files");

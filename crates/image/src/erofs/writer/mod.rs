@@ -47,8 +47,8 @@ use self::stored::tails::TailStore;
 use super::limits;
 use crate::Result;
 use crate::build::{
-    self, AnyOptions, BlockWriter, BuildSummary, BuildTools, CutOptions, FileDigests, FormatOptions, Get, ImageFormat,
-    Order, Plan, ReusableUnits, ReuseLedger, TreeCensus, WriterStart, WrittenMetadata,
+    self, AnyOptions, BlockWriter, BuildSummary, BuildTools, CutOptions, FieldDecoder, FileDigests, FormatOptions,
+    ImageFormat, Order, Plan, ReusableUnits, ReuseLedger, TreeCensus, WriterStart, WrittenMetadata,
 };
 use crate::limits::FormatLimits;
 use crate::source::Store;
@@ -217,7 +217,7 @@ impl ImageFormat for ErofsFormat<'_> {
         reach::check(self.options, len)
     }
 
-    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<StoredData> {
+    fn decode(&self, from: &mut FieldDecoder<'_>, scratch: Scratch) -> Result<StoredData> {
         StoredData::decode(from, self.rules.form, TailStore::new(scratch), self.options.inode_digest.is_some())
     }
 

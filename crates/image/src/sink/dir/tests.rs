@@ -12,7 +12,7 @@ use crate::sink::fake::FakeImage;
 use crate::testing::{
     Attrs, Memory, Node, Piece, Shape, Snapshot, Spec, What, deep, differences, is_root, snapshot, snapshot_tree, specs,
 };
-use crate::tree::{Device, Time, TreeImage};
+use crate::tree::{DeviceNumber, Time, TreeImage};
 
 fn options(threads: usize) -> ExtractOptions {
     ExtractOptions { threads, ..ExtractOptions::default() }
@@ -404,7 +404,7 @@ fn privileged() -> Spec {
     file.attrs.owner = (0, 0);
     file.attrs.xattrs.insert("trusted.secret".into(), b"1".to_vec());
     file.attrs.xattrs.insert("user.open".into(), b"2".to_vec());
-    let device = What::Block(Device { major: 8, minor: 1 });
+    let device = What::Block(DeviceNumber { major: 8, minor: 1 });
     let mut dir = Node::dir([(b"f".to_vec(), file)]);
     dir.attrs.mode = 0;
     let nodes = [(b"d".to_vec(), dir), (b"sda1".to_vec(), Node { attrs: Attrs::plain(0o660), what: device })];
@@ -502,11 +502,11 @@ fn a_full_disk_is_one_clear_error_and_leaves_no_partial_file() {
 
 #[test]
 fn contents_that_a_source_cannot_reread_are_an_error() {
-    use crate::tree::{Conflict, Data, Kind, Meta, ROOT};
+    use crate::tree::{ConflictPolicy, FileData, InodeAttributes, Kind, ROOT};
     let mut tree = Tree::default();
     let from: std::sync::Arc<dyn crate::source::Contents> = std::sync::Arc::new(Memory(vec![vec![Piece::Zeros(5)]]));
-    let data = Data::Source { from, key: 0 };
-    tree.add(ROOT, b"f", Meta::IMPLICIT_DIR, Kind::File { size: 9, data }, Conflict::Refuse).unwrap();
+    let data = FileData::Source { from, key: 0 };
+    tree.add(ROOT, b"f", InodeAttributes::IMPLICIT_DIR, Kind::File { size: 9, data }, ConflictPolicy::Refuse).unwrap();
     let place = tempfile::tempdir().unwrap();
     assert!(run(&TreeImage::new(&tree), place.path(), &options(0)).is_err());
     assert!(!place.path().join("f").exists());

@@ -15,7 +15,7 @@ use super::place::{ExtractTarget, TargetDir};
 use super::restore::{AttributeRestorer, CreatedEntry};
 use super::{ExtractOptions, ExtractSummary};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
-use crate::tree::{Device, path_of};
+use crate::tree::{DeviceNumber, path_of};
 use crate::{Error, OnError, Result};
 
 /// Files larger than this are extracted by several workers, in pieces of about this size.
@@ -164,7 +164,7 @@ impl ExtractWorker {
     }
 
     fn item(&mut self, context: &ExtractContext<'_>, item: &ExtractItem, out: &mut ExtractSummary) -> Result<()> {
-        const NONE: Device = Device { major: 0, minor: 0 };
+        const NONE: DeviceNumber = DeviceNumber { major: 0, minor: 0 };
         match &item.stat.kind {
             // Only the conductor makes directories.
             FileType::Dir => Ok(()),
@@ -252,7 +252,7 @@ fn node(
     context: &ExtractContext<'_>,
     item: &ExtractItem,
     kind: fs::FileType,
-    device: Device,
+    device: DeviceNumber,
     out: &mut ExtractSummary,
 ) -> Result<()> {
     let mode = if item.stat.has_xattrs { 0o600 } else { item.stat.mode & 0o777 };

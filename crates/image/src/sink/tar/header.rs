@@ -6,7 +6,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::image::{FileType, Stat};
 use crate::source::tar::format::{BLOCK, TarHeader, USTAR, checksum, flag};
-use crate::tree::{Device, Time, XattrSet, acl};
+use crate::tree::{DeviceNumber, Time, XattrSet, acl};
 
 /// The largest numbers that fit in fields of 8 and 12 bytes.
 const MAX_8: u64 = 0o777_7777;
@@ -91,7 +91,7 @@ fn describe(member: &TarMember<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> Ta
         record(pax, b"mtime", decimal(*mtime).as_bytes());
     }
     number(&mut header.mtime, secs.unwrap_or(0));
-    let mut device = |device: &Device, flag: u8| {
+    let mut device = |device: &DeviceNumber, flag: u8| {
         small(&mut header.devmajor, device.major, "SCHILY.devmajor", pax);
         small(&mut header.devminor, device.minor, "SCHILY.devminor", pax);
         flag

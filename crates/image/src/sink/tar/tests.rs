@@ -14,7 +14,7 @@ use crate::testing::{
     Attrs, Node, Piece, Shape, Snapshot, Spec, What, differences, is_root, scan_in_place, scan_stream, skipped,
     snapshot, snapshot_tree, specs,
 };
-use crate::tree::{Device, Time, TreeImage};
+use crate::tree::{DeviceNumber, Time, TreeImage};
 use crate::{Error, Result, Tree};
 
 fn options(threads: usize) -> TarOptions {
@@ -73,7 +73,7 @@ fn corners() -> Spec {
     .into();
     let mut late = file(1);
     late.attrs.mtime = Time { secs: 0o777_7777_7777 + 1, nanos: 1 };
-    let device = |major, minor| What::Char(Device { major, minor });
+    let device = |major, minor| What::Char(DeviceNumber { major, minor });
     let special = |what| Node { attrs: Attrs::plain(0o640), what };
     let holes: Vec<_> = (0..200).flat_map(|seed| [Piece::Noise { seed, len: 4096 }, Piece::Hole(4096)]).collect();
     let odd_holes = vec![

@@ -6,7 +6,7 @@ use super::metadata::{MetadataArea, MetadataBlocks, MetadataCursor, MetadataPosi
 use super::superblock::Superblock;
 use crate::image::Nid;
 use crate::squashfs::format::{self, METADATA_LEN, NO_FRAGMENT, NO_XATTR, inode_type};
-use crate::tree::Device;
+use crate::tree::DeviceNumber;
 use crate::{Error, Result};
 
 /// Longest symlink target accepted from an image; the kernel's limit is 4,096, that of some tools is this.
@@ -39,8 +39,8 @@ pub(super) enum InodeBody {
     Dir(DirBody),
     File(FileBody),
     Symlink(Box<[u8]>),
-    Block(Device),
-    Char(Device),
+    Block(DeviceNumber),
+    Char(DeviceNumber),
     Fifo,
     Socket,
 }
@@ -246,6 +246,6 @@ fn xattr_index(cursor: &mut MetadataCursor<'_>, extended: bool) -> Result<u32> {
 }
 
 /// Unpacks a device number: 12 bits of major between 8 and 12 bits of minor.
-fn device(rdev: u32) -> Device {
-    Device { major: (rdev >> 8) & 0xfff, minor: (rdev & 0xff) | ((rdev >> 12) & 0xf_ff00) }
+fn device(rdev: u32) -> DeviceNumber {
+    DeviceNumber { major: (rdev >> 8) & 0xfff, minor: (rdev & 0xff) | ((rdev >> 12) & 0xf_ff00) }
 }

@@ -11,7 +11,7 @@ use super::peers::PeerReaders;
 use super::*;
 use crate::build::{Order, Shards};
 use crate::testing::{Node, Piece, Shape, What, random_images, sharing_files, specs};
-use crate::tree::{Handling, Recipe};
+use crate::tree::{DataHandling, FileRecipe};
 
 /// Bytes of the large files of a tree: more would only take time.
 const LARGE_TOTAL: u64 = 12 << 20;
@@ -21,7 +21,7 @@ const LARGE_TOTAL: u64 = 12 << 20;
 struct RandomCase {
     options: SquashfsOptions,
     /// Of the n-th, (n + length)-th ... inode.
-    wishes: Vec<Handling>,
+    wishes: Vec<DataHandling>,
 }
 
 /// Fast settings, for trees with large files.
@@ -68,13 +68,13 @@ fn any_codec(block_log: u32) -> BoxedStrategy<String> {
 }
 
 /// Wishes for single files, which SquashFS can all fulfil.
-fn any_wishes() -> impl Strategy<Value = Vec<Handling>> {
-    let packing = vec![Handling::empty(), Handling::NO_FRAGMENT, Handling::SMALL, Handling::TAILS];
-    let others = Handling::STORE | Handling::NO_DEDUP | Handling::NO_SPARSE | Handling::ALIGN;
-    let others: Vec<Handling> = others.iter().collect();
+fn any_wishes() -> impl Strategy<Value = Vec<DataHandling>> {
+    let packing = vec![DataHandling::empty(), DataHandling::NO_FRAGMENT, DataHandling::SMALL, DataHandling::TAILS];
+    let others = DataHandling::STORE | DataHandling::NO_DEDUP | DataHandling::NO_SPARSE | DataHandling::ALIGN;
+    let others: Vec<DataHandling> = others.iter().collect();
     let wish = (select(packing), subsequence(others, 0..=2))
         .prop_map(|(packing, others)| packing | others.into_iter().collect());
-    prop_oneof![2 => Just(vec![Handling::empty()]), 1 => vec(wish, 1..5)]
+    prop_oneof![2 => Just(vec![DataHandling::empty()]), 1 => vec(wish, 1..5)]
 }
 
 fn any_shards() -> impl Strategy<Value = Option<Shards>> {
@@ -134,7 +134,7 @@ fn any_tree(has_large_files: bool, block: u32) -> impl Strategy<Value = Spec> {
 fn write_case(mut tree: Tree, image: &Path, case: &RandomCase) -> Result<()> {
     for ino in tree.inos() {
         let wish = case.wishes[ino.0 as usize % case.wishes.len()];
-        tree.set_storing(ino, wish, Recipe::default());
+        tree.set_storing(ino, wish, FileRecipe::default());
     }
     write(tree, image, &case.options).map(drop)
 }

@@ -174,9 +174,9 @@ fn replaced_data_leaves_no_trace_in_fragments_that_others_share() {
             for (n, bytes) in files.iter().enumerate() {
                 let file = store.put(&mut &bytes[..], 1300, &[(0, 1300)])?;
                 if stays(n) {
-                    let kind = crate::tree::Kind::File { size: 1300, data: crate::tree::Data::Stored(file) };
-                    let (name, meta) = (format!("f{n}"), crate::tree::Meta::IMPLICIT_DIR);
-                    tree.add(crate::tree::ROOT, name.as_bytes(), meta, kind, crate::tree::Conflict::Refuse)?;
+                    let kind = crate::tree::Kind::File { size: 1300, data: crate::tree::FileData::Stored(file) };
+                    let (name, meta) = (format!("f{n}"), crate::tree::InodeAttributes::IMPLICIT_DIR);
+                    tree.add(crate::tree::ROOT, name.as_bytes(), meta, kind, crate::tree::ConflictPolicy::Refuse)?;
                 }
             }
             Ok(Plan { tree, order: Vec::new() })
@@ -217,10 +217,10 @@ fn replaced_members_of_a_stream_leave_no_trace() {
                 let file = store.put(&mut &bytes[..], bytes.len() as u64, &[(0, bytes.len() as u64)])?;
                 if n >= skip {
                     let kind =
-                        crate::tree::Kind::File { size: bytes.len() as u64, data: crate::tree::Data::Stored(file) };
+                        crate::tree::Kind::File { size: bytes.len() as u64, data: crate::tree::FileData::Stored(file) };
                     let name = format!("f{n}");
-                    let meta = crate::tree::Meta::IMPLICIT_DIR;
-                    tree.add(crate::tree::ROOT, name.as_bytes(), meta, kind, crate::tree::Conflict::Refuse)?;
+                    let meta = crate::tree::InodeAttributes::IMPLICIT_DIR;
+                    tree.add(crate::tree::ROOT, name.as_bytes(), meta, kind, crate::tree::ConflictPolicy::Refuse)?;
                 }
             }
             Ok(Plan { tree, order: Vec::new() })

@@ -23,7 +23,7 @@ use self::tails::FillingFragment;
 use super::pack::{BlockPacker, PackedBlock};
 use super::{Fragments, SquashfsCounts};
 use crate::build::{self, BlockWriter, BuildTools, FailedFiles, FedBlocks, FileBlock, PendingWrites, ReuseLedger};
-use crate::tree::{Handling, Recipe};
+use crate::tree::{DataHandling, FileRecipe};
 use crate::{Error, OnError, Result};
 
 /// Options for writing file data.
@@ -59,7 +59,7 @@ pub(crate) struct SquashfsData<'p, 'env> {
     open: ArrivingFile,
     files: Vec<WrittenFile>,
     /// Wishes about the data of files that have any.
-    handling: HashMap<u32, Handling>,
+    handling: HashMap<u32, DataHandling>,
     failed: FailedFiles,
     counts: SquashfsCounts,
     ledger: ReuseLedger,
@@ -146,8 +146,9 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
 
     fn small(&mut self, file: u32, bytes: &[u8], digest: Digest) -> Result<()> {
         let handling = self.handling(file);
-        let packed = self.rules.fragments != Fragments::None || handling.intersects(Handling::SMALL | Handling::TAILS);
-        if !packed || handling.contains(Handling::NO_FRAGMENT) {
+        let packed =
+            self.rules.fragments != Fragments::None || handling.intersects(DataHandling::SMALL | DataHandling::TAILS);
+        if !packed || handling.contains(DataHandling::NO_FRAGMENT) {
             let mut block = self.buffers.take(bytes.len());
             block.copy_from_slice(bytes);
             self.block(block, digest, handling)?;
@@ -159,7 +160,7 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
 
     fn cut(&mut self, file: u32, cut: FileBlock) -> Result<()> {
         let handling = self.handling(file);
-        if let (FileBlock::Hole(len), true) = (&cut, handling.contains(Handling::NO_SPARSE)) {
+        if let (FileBlock::Hole(len), true) = (&cut, handling.contains(DataHandling::NO_SPARSE)) {
             return self.zeros(file, *len);
         }
         let stored = &self.open.stored;
@@ -180,12 +181,12 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
     }
 
     /// Returns how the end of a file with these wishes is packed.
-    fn packing(&self, handling: Handling) -> Fragments {
-        if handling.contains(Handling::NO_FRAGMENT) {
+    fn packing(&self, handling: DataHandling) -> Fragments {
+        if handling.contains(DataHandling::NO_FRAGMENT) {
             Fragments::None
-        } else if handling.contains(Handling::TAILS) {
+        } else if handling.contains(DataHandling::TAILS) {
             Fragments::Tails
-        } else if handling.contains(Handling::SMALL) {
+        } else if handling.contains(DataHandling::SMALL) {
             Fragments::Small
         } else {
             self.rules.fragments
@@ -227,27 +228,27 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
     }
 
     /// Returns the wishes about the data of a file; one to be stored shares nothing.
-    fn handling(&self, file: u32) -> Handling {
+    fn handling(&self, file: u32) -> DataHandling {
         let handling = self.handling.get(&file).copied().unwrap_or_default();
-        match handling.contains(Handling::STORE) {
-            true => handling | Handling::NO_FRAGMENT | Handling::NO_DEDUP,
+        match handling.contains(DataHandling::STORE) {
+            true => handling | DataHandling::NO_FRAGMENT | DataHandling::NO_DEDUP,
             false => handling,
         }
     }
 
-    fn block(&mut self, bytes: Buffer, digest: Digest, handling: Handling) -> Result<()> {
+    fn block(&mut self, bytes: Buffer, digest: Digest, handling: DataHandling) -> Result<()> {
         self.open.stored.blocks = self.open.stored.blocks.checked_add(1).ok_or_else(too_many_blocks)?;
-        if handling.intersects(Handling::NO_DEDUP | Handling::ALIGN) {
+        if handling.intersects(DataHandling::NO_DEDUP | DataHandling::ALIGN) {
             // A number to which no digest leads, so nothing shares the block.
             let seq = self.runs.push_other();
             if self.open.first.is_none() {
                 self.open.first = Some(seq);
-                if handling.contains(Handling::ALIGN) {
+                if handling.contains(DataHandling::ALIGN) {
                     // It holds no data. A small weight limits how many can wait.
                     self.push(JobTicket::ready(Ok(WriteItem::Gap)), 64)?;
                 }
             }
-            return self.put(bytes, digest, handling.contains(Handling::STORE));
+            return self.put(bytes, digest, handling.contains(DataHandling::STORE));
         }
         let known = if self.rules.dedup { self.runs.block(&digest) } else { None };
         self.open.digests.push(digest);
@@ -353,7 +354,7 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
 impl BlockWriter for SquashfsData<'_, '_> {
     type DataPositions = DataDone;
 
-    fn add_file(&mut self, size: u64, (handling, _): (Handling, Recipe), _: &dyn Fn() -> u64) -> Result<u32> {
+    fn add_file(&mut self, size: u64, (handling, _): (DataHandling, FileRecipe), _: &dyn Fn() -> u64) -> Result<u32> {
         let file = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.files.push(WrittenFile { size, ..WrittenFile::default() });
         if !handling.is_empty() {

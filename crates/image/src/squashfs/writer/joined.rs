@@ -2,7 +2,7 @@
 
 use super::SquashfsCounts;
 use super::data::{BlockPlace, DataDone, FileHoles, TailPlace, WrittenFile};
-use crate::build::{Get, Put, ReuseLedger, ShardData};
+use crate::build::{FieldDecoder, FieldEncoder, ReuseLedger, ShardData};
 use crate::{Error, Result};
 
 impl ShardData for DataDone {
@@ -39,7 +39,7 @@ impl ShardData for DataDone {
         self.files.len()
     }
 
-    fn encode(&self, to: &mut dyn Put) -> Result<()> {
+    fn encode(&self, to: &mut dyn FieldEncoder) -> Result<()> {
         to.count(self.places.len());
         for place in &self.places {
             to.u64(place.start);
@@ -60,7 +60,7 @@ impl ShardData for DataDone {
 
 impl DataDone {
     /// Takes the data of a shard.
-    pub(super) fn decode(from: &mut Get<'_>) -> Result<DataDone> {
+    pub(super) fn decode(from: &mut FieldDecoder<'_>) -> Result<DataDone> {
         let places = from.list(12, |from| Ok(BlockPlace { start: from.u64()?, word: from.u32()? }))?;
         let fragments = from.list(4, |from| {
             let seq = from.u32()?;
@@ -84,7 +84,7 @@ impl DataDone {
 }
 
 impl WrittenFile {
-    fn encode(&self, to: &mut dyn Put) {
+    fn encode(&self, to: &mut dyn FieldEncoder) {
         to.u64(self.size);
         to.u32(self.first);
         to.u32(self.blocks);
@@ -104,7 +104,7 @@ impl WrittenFile {
         }
     }
 
-    fn decode(from: &mut Get<'_>) -> Result<WrittenFile> {
+    fn decode(from: &mut FieldDecoder<'_>) -> Result<WrittenFile> {
         let size = from.u64()?;
         let first = from.u32()?;
         let blocks = from.u32()?;

@@ -14,8 +14,8 @@ use super::table::{FinishedTable, GrowingTable, RecordPosition};
 use super::{ErrorOfInode, SquashfsOptions, dir, inode, xattr};
 use crate::build::BuildTools;
 use crate::squashfs::format::{Fragment, IDS_MAX, NO_TABLE, NO_XATTR, XattrTable};
-use crate::tree::{Data, Ino, Kind, ROOT, Tree, XattrId};
-use crate::{Error, Excess, Result};
+use crate::tree::{FileData, Ino, Kind, ROOT, Tree, XattrId};
+use crate::{Error, ExceededLimit, Result};
 
 /// Offsets of the tables.
 #[derive(Debug)]
@@ -48,14 +48,14 @@ struct IdTable {
 }
 
 impl IdTable {
-    fn number(&mut self, id: u32) -> std::result::Result<u16, Excess> {
+    fn number(&mut self, id: u32) -> std::result::Result<u16, ExceededLimit> {
         if let Some(number) = self.numbers.get(&id) {
             return Ok(*number);
         }
         // The superblock counts owners in 16 bits, so the last number is never used: a count of 65536 would
         // read as 0.
         let number = u16::try_from(self.list.len()).ok().filter(|number| usize::from(*number) < IDS_MAX);
-        let number = number.ok_or(Excess::Owners { max: IDS_MAX })?;
+        let number = number.ok_or(ExceededLimit::Owners { max: IDS_MAX })?;
         self.list.push(id.into());
         self.numbers.insert(id, number);
         Ok(number)
@@ -119,7 +119,7 @@ impl<'p> MetadataWriter<'p, '_> {
         Ok(TableOffsets { root, inode, directory, fragment, export, id, xattr, ids, end: pos })
     }
 
-    fn blame(&self, ino: Ino, why: impl Into<Excess>) -> Error {
+    fn blame(&self, ino: Ino, why: impl Into<ExceededLimit>) -> Error {
         Error::limit(self.tree.path_of(ino), why)
     }
 
@@ -210,8 +210,9 @@ impl<'p> MetadataWriter<'p, '_> {
     fn common(&self, ino: Ino, ids: &mut IdTable, xattrs: &HashMap<XattrId, u32>) -> Result<inode::CommonFields> {
         let inode = self.tree.inode(ino);
         let limit = |why| self.blame(ino, why);
-        let mtime = u32::try_from(inode.mtime.secs)
-            .map_err(|_| limit(Excess::Time { secs: inode.mtime.secs, format: "SquashFS", range: "1970 to 2106" }))?;
+        let mtime = u32::try_from(inode.mtime.secs).map_err(|_| {
+            limit(ExceededLimit::Time { secs: inode.mtime.secs, format: "SquashFS", range: "1970 to 2106" })
+        })?;
         Ok(inode::CommonFields {
             mode: inode.mode,
             uid: ids.number(inode.uid).map_err(limit)?,
@@ -223,10 +224,10 @@ impl<'p> MetadataWriter<'p, '_> {
         })
     }
 
-    fn stored<S>(&self, data: &Data<S>) -> &WrittenFile {
+    fn stored<S>(&self, data: &FileData<S>) -> &WrittenFile {
         match data {
-            Data::Stored(file) => &self.data.files[*file as usize],
-            Data::Empty | Data::Source { .. } => &WrittenFile::EMPTY,
+            FileData::Stored(file) => &self.data.files[*file as usize],
+            FileData::Empty | FileData::Source { .. } => &WrittenFile::EMPTY,
         }
     }
 

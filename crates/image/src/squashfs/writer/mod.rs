@@ -33,16 +33,16 @@ use super::format::{self, Superblock, SuperblockFlags};
 use super::limits;
 use crate::build::option::check_shards;
 use crate::build::{
-    self, AnyOptions, BlockWriter, BuildSummary, BuildTools, CutOptions, FormatOptions, Get, ImageFormat, Order, Plan,
-    ReusableUnits, ReuseLedger, TreeCensus, WriterStart, WrittenMetadata,
+    self, AnyOptions, BlockWriter, BuildSummary, BuildTools, CutOptions, FieldDecoder, FormatOptions, ImageFormat,
+    Order, Plan, ReusableUnits, ReuseLedger, TreeCensus, WriterStart, WrittenMetadata,
 };
 use crate::limits::FormatLimits;
 use crate::source::Store;
 use crate::tree::{Ino, Tree};
-use crate::{Error, Excess, Result};
+use crate::{Error, ExceededLimit, Result};
 
 /// Turns an inode and a reason into an error that names the inode's path.
-type ErrorOfInode<'a> = dyn Fn(Ino, Excess) -> Error + 'a;
+type ErrorOfInode<'a> = dyn Fn(Ino, ExceededLimit) -> Error + 'a;
 
 /// Images are padded to this: some readers use 4 KiB device blocks.
 const PADDING: u64 = 4096;
@@ -305,7 +305,7 @@ impl ImageFormat for SquashfsFormat<'_> {
         Ok(SquashfsData::new(tools, rules, self.packing.buffers.clone(), place, in_flight, ledger))
     }
 
-    fn decode(&self, from: &mut Get<'_>, _: Scratch) -> Result<DataDone> {
+    fn decode(&self, from: &mut FieldDecoder<'_>, _: Scratch) -> Result<DataDone> {
         DataDone::decode(from)
     }
 

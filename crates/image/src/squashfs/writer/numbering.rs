@@ -111,18 +111,18 @@ fn levels(tree: &Tree, dirs: Vec<(Ino, Ino)>) -> Vec<Vec<(Ino, Ino)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Conflict, Kind, Meta};
+    use crate::tree::{ConflictPolicy, InodeAttributes, Kind};
 
     #[test]
     fn children_are_numbered_together_and_directories_follow_their_subdirectories() {
         let mut tree = Tree::default();
         let dir = || Kind::Dir;
         for (path, kind) in [("a", dir()), ("a/x", dir()), ("a/f", Kind::Fifo), ("b", dir()), ("c", Kind::Fifo)] {
-            let (parent, name) = tree.parent_of(path.as_bytes(), Meta::IMPLICIT_DIR).unwrap().unwrap();
-            tree.add(parent, name, Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
+            let (parent, name) = tree.parent_of(path.as_bytes(), InodeAttributes::IMPLICIT_DIR).unwrap().unwrap();
+            tree.add(parent, name, InodeAttributes::IMPLICIT_DIR, kind, ConflictPolicy::Refuse).unwrap();
         }
         let linked = tree.lookup(b"a/f").unwrap();
-        tree.link(tree.lookup(b"b").unwrap(), b"again", linked, Conflict::Refuse).unwrap();
+        tree.link(tree.lookup(b"b").unwrap(), b"again", linked, ConflictPolicy::Refuse).unwrap();
         let numbering = InodeNumbering::of(&tree);
         let number = |path: &str| numbering.number(tree.lookup(path.as_bytes()).unwrap());
         let numbers: Vec<_> = ["", "a", "b", "c", "a/f", "a/x", "b/again"].map(number).to_vec();

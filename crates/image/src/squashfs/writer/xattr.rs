@@ -10,8 +10,8 @@ use super::pack::BlockPacker;
 use super::table::{GrowingTable, RecordPosition};
 use crate::limits;
 use crate::squashfs::format::{XattrKey, XattrSetEntry, XattrValue, xattr_type};
-use crate::tree::{Ino, XattrId, XattrSet, Xattrs};
-use crate::{Excess, Result};
+use crate::tree::{Ino, TreeXattrs, XattrId, XattrSet};
+use crate::{ExceededLimit, Result};
 
 /// Longer values are stored outside the sets, which are read to list names.
 const INLINE_MAX: usize = 256;
@@ -22,7 +22,7 @@ const PREFIXES: [(&[u8], u16); 3] =
     [(b"user.", xattr_type::USER), (b"trusted.", xattr_type::TRUSTED), (b"security.", xattr_type::SECURITY)];
 
 /// Splits a full name into its prefix's number and the rest; the error says what SquashFS supports.
-pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), Excess> {
+pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), ExceededLimit> {
     let found = PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, name.strip_prefix(*prefix)?)));
     found.ok_or_else(|| limits::xattr_class("SquashFS", false, name))
 }
@@ -40,7 +40,7 @@ pub(crate) struct XattrTable {
 pub(crate) fn write(
     pool: &Pool<'_, BlockPacker>,
     plain: bool,
-    xattrs: &Xattrs,
+    xattrs: &TreeXattrs,
     used: &[(XattrId, Ino)],
     blame: &ErrorOfInode<'_>,
 ) -> Result<XattrTable> {
@@ -77,7 +77,11 @@ struct XattrWriter<'p, 'env, 't> {
 
 impl<'t> XattrWriter<'_, '_, 't> {
     /// Writes one set; returns its position, number of pairs and nominal size.
-    fn set(&mut self, set: &'t XattrSet, limit: &dyn Fn(Excess) -> crate::Error) -> Result<(RecordPosition, u32, u32)> {
+    fn set(
+        &mut self,
+        set: &'t XattrSet,
+        limit: &dyn Fn(ExceededLimit) -> crate::Error,
+    ) -> Result<(RecordPosition, u32, u32)> {
         for (_, value) in set {
             // Shared and long values come first: a set's pairs must be contiguous.
             let shared = self.repeats.get(&**value).is_some_and(|count| *count > 1);
@@ -112,7 +116,7 @@ impl<'t> XattrWriter<'_, '_, 't> {
         Ok((start, count, u32::try_from(size).map_err(|_| limit("attributes of more than 4 GiB".into()))?))
     }
 
-    fn value(&mut self, value: &[u8], limit: &dyn Fn(Excess) -> crate::Error) -> Result<()> {
+    fn value(&mut self, value: &[u8], limit: &dyn Fn(ExceededLimit) -> crate::Error) -> Result<()> {
         let vsize = u32::try_from(value.len()).map_err(|_| limit("an attribute value of 4 GiB or more".into()))?.into();
         self.table.push(XattrValue { vsize }.as_bytes())?;
         self.table.push(value)

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tar::format::flag;
-use crate::tree::{Device, ROOT, Time};
+use crate::tree::{DeviceNumber, ROOT, Time};
 
 #[test]
 fn names_of_every_kind_lead_to_the_same_path() {
@@ -81,9 +81,9 @@ fn every_member_type_is_read() {
     assert!(matches!(kind("soft"), Kind::Symlink(to) if *to == *b"../anywhere"));
     assert!(matches!(kind("long"), Kind::Symlink(to) if *to == [b'l'; 300]));
     assert!(matches!(kind("gnulong"), Kind::Symlink(to) if *to == [b'k'; 300]));
-    assert!(matches!(kind("char"), Kind::Char(Device { major: 8, minor: 255 })));
-    assert!(matches!(kind("block"), Kind::Block(Device { major: 8, minor: 255 })));
-    assert!(matches!(kind("big"), Kind::Char(Device { major: 300, minor: 70000 })));
+    assert!(matches!(kind("char"), Kind::Char(DeviceNumber { major: 8, minor: 255 })));
+    assert!(matches!(kind("block"), Kind::Block(DeviceNumber { major: 8, minor: 255 })));
+    assert!(matches!(kind("big"), Kind::Char(DeviceNumber { major: 300, minor: 70000 })));
     assert!(tree.lookup(b"volume").is_none());
 }
 
@@ -189,7 +189,8 @@ fn excluded_members_are_left_out() {
         member("keep/c.o", b'0', b"3"),
         [pax(b'x', &[("SCHILY.xattr.user.a", b"1")]), member("d", b'0', b"4")].concat(),
     ]);
-    let options = || Options { exclude: Exclude::new(["/drop/", "*.o"]).unwrap(), xattrs: false, ..Options::default() };
+    let options =
+        || Options { exclude: ExcludeRules::new(["/drop/", "*.o"]).unwrap(), xattrs: false, ..Options::default() };
     let placed = scan(from_bytes(Arc::new(bytes.clone()), Path::new("a"), options()).unwrap()).unwrap();
     let streamed = scan(from_stream(Box::new(io::Cursor::new(bytes)), Path::new("a"), options()).unwrap()).unwrap();
     for tree in [placed, streamed] {
@@ -283,7 +284,8 @@ fn sparse_files_in_every_spelling() {
         let (_, ranges) = &data_ranges(&tree)[0];
         assert_ne!(ranges[..], [(0, want.len() as u64)], "{what}: the holes are known");
         // Any part of it, from any offset.
-        let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(tree.lookup(b"f").unwrap()).kind else {
+        let Kind::File { data: FileData::Source { from, key }, .. } = &tree.inode(tree.lookup(b"f").unwrap()).kind
+        else {
             panic!("{what}")
         };
         let mut file = from.open(*key).unwrap();

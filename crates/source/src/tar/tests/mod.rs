@@ -11,8 +11,8 @@ use super::{Options, STRUCTURE, TarSource};
 use crate::archive::stream::StreamInput;
 use crate::archive::{from_bytes, from_stream, open};
 use crate::testing::{Snapshot, differences, scan, scan_in_place, scan_stream, snapshot_tree};
-use crate::tree::{Data, Ino, Kind, Tree};
-use crate::{Error, Exclude, Result};
+use crate::tree::{FileData, Ino, Kind, Tree};
+use crate::{Error, ExcludeRules, Result};
 
 mod compressed;
 mod forms;
@@ -47,7 +47,7 @@ fn snapshot_of(archive: &[u8]) -> Snapshot {
 fn data_ranges(tree: &Tree) -> Vec<(u32, Vec<(u64, u64)>)> {
     let mut all = Vec::new();
     for ino in 0..u32::try_from(tree.len()).unwrap() {
-        if let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(Ino(ino)).kind {
+        if let Kind::File { size, data: FileData::Source { from, key } } = &tree.inode(Ino(ino)).kind {
             let mut file = from.open(*key).unwrap();
             let mut ranges = Vec::new();
             let mut at = 0;
@@ -65,12 +65,12 @@ fn data_ranges(tree: &Tree) -> Vec<(u32, Vec<(u64, u64)>)> {
 fn content(tree: &Tree, path: &str) -> Vec<u8> {
     let ino = tree.lookup(path.as_bytes()).unwrap_or_else(|| panic!("{path} is not there"));
     match &tree.inode(ino).kind {
-        Kind::File { size, data: Data::Source { from, key } } => {
+        Kind::File { size, data: FileData::Source { from, key } } => {
             let mut bytes = vec![1; usize::try_from(*size).unwrap()];
             from.open(*key).unwrap().read_exact_at(&mut bytes, 0).unwrap();
             bytes
         }
-        Kind::File { data: Data::Empty, .. } => Vec::new(),
+        Kind::File { data: FileData::Empty, .. } => Vec::new(),
         other => panic!("{path} is {other:?}"),
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Attrs, Node, Piece, Shape, Spec, What, is_root, skipped, snapshot, specs, whole_seconds};
-use crate::tree::{Device, Time};
+use crate::tree::{DeviceNumber, Time};
 
 /// Runs a tar program on all of `dir`. Returns `None` if it is not installed.
 fn write(program: &str, args: &[&str], dir: &Path) -> Option<Vec<u8>> {
@@ -86,7 +86,7 @@ fn rich_tree() -> Spec {
     entries.insert(b"odd attributes".to_vec(), odd);
     entries.insert(b"fifo".to_vec(), Node { attrs: Attrs::plain(0o600), what: What::Fifo });
     if is_root() {
-        let device = Device { major: 259, minor: 70_000 };
+        let device = DeviceNumber { major: 259, minor: 70_000 };
         entries.insert(b"char".to_vec(), Node { attrs: Attrs::plain(0o600), what: What::Char(device) });
         let mut far = Node { attrs: Attrs::plain(0o640), what: What::Block(device) };
         far.attrs.owner = (3_000_000_000, 4_000_000);

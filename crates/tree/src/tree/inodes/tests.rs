@@ -16,21 +16,21 @@ impl Contents for NoContents {
     }
 }
 
-type Source<'s> = &'s dyn Fn(u64) -> Data;
+type Source<'s> = &'s dyn Fn(u64) -> FileData;
 
-fn meta(n: u32) -> Meta {
-    Meta { mode: 0o640, uid: n, gid: 1, mtime: Time { secs: -1, nanos: n }, xattrs: XattrId(n) }
+fn meta(n: u32) -> InodeAttributes {
+    InodeAttributes { mode: 0o640, uid: n, gid: 1, mtime: Time { secs: -1, nanos: n }, xattrs: XattrId(n) }
 }
 
 #[test]
 fn whatever_is_put_in_comes_out() {
     let from: Arc<dyn Contents> = Arc::new(NoContents);
-    let source = |key| Data::Source { from: Arc::clone(&from), key };
-    let device = Device { major: u32::MAX, minor: 7 };
-    let kinds: [fn(Source<'_>, Device) -> Kind; 11] = [
+    let source = |key| FileData::Source { from: Arc::clone(&from), key };
+    let device = DeviceNumber { major: u32::MAX, minor: 7 };
+    let kinds: [fn(Source<'_>, DeviceNumber) -> Kind; 11] = [
         |_, _| Kind::Dir,
-        |_, _| Kind::File { size: 0, data: Data::Empty },
-        |_, _| Kind::File { size: u64::MAX, data: Data::Stored(u32::MAX) },
+        |_, _| Kind::File { size: 0, data: FileData::Empty },
+        |_, _| Kind::File { size: u64::MAX, data: FileData::Stored(u32::MAX) },
         |source, _| Kind::File { size: 1 << 40, data: source(u32::MAX.into()) },
         |source, _| Kind::File { size: 5, data: source(1 << 63) },
         |_, _| Kind::Symlink(b"target"[..].into()),
@@ -62,14 +62,14 @@ fn whatever_is_put_in_comes_out() {
 #[test]
 fn values_in_common_are_held_once_and_go_with_their_last_inode() {
     let from: Arc<dyn Contents> = Arc::new(NoContents);
-    let file = |key| Kind::File { size: 9, data: Data::Source { from: Arc::clone(&from), key } };
+    let file = |key| Kind::File { size: 9, data: FileData::Source { from: Arc::clone(&from), key } };
     let mut inodes = InodeStore::default();
     for n in 0..1000 {
         inodes.push(meta(n % 2), file(n.into())).unwrap();
     }
     assert_eq!((inodes.common.all().count(), Arc::strong_count(&from)), (2, 2));
     for n in 0..1000 {
-        inodes.set_kind(Ino(n), Kind::File { size: 9, data: Data::Stored(n) }).unwrap();
+        inodes.set_kind(Ino(n), Kind::File { size: 9, data: FileData::Stored(n) }).unwrap();
     }
     assert_eq!((inodes.common.all().count(), Arc::strong_count(&from)), (2, 1));
     // However often all are changed, no more is held than there are inodes.
@@ -81,7 +81,7 @@ fn values_in_common_are_held_once_and_go_with_their_last_inode() {
         }
     }
     assert!(inodes.common.all().count() <= 1000 && inodes.common.all().count() > 900);
-    inodes.set_storing(Ino(3), Handling::STORE, Recipe { codec: 2, cluster: 1 });
+    inodes.set_storing(Ino(3), DataHandling::STORE, FileRecipe { codec: 2, cluster: 1 });
     let Inode { handling, recipe, .. } = inodes.get(Ino(3));
-    assert_eq!((handling, recipe), (Handling::STORE, Recipe { codec: 2, cluster: 1 }));
+    assert_eq!((handling, recipe), (DataHandling::STORE, FileRecipe { codec: 2, cluster: 1 }));
 }

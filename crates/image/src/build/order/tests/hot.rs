@@ -64,7 +64,7 @@ fn hot_files_lie_first_in_the_order_of_the_list() {
         let got = paths(&marked(LIST), order, &[], 2);
         assert_eq!(got[..FILES.len()], ["d7/f3", "d2/big", "d9/f11", "d5/f0", "d0/again", "d2/f1"], "{order}");
         let tree = marked(LIST);
-        let cold = Rank { ino: tree.lookup(b"d0/f1").unwrap(), rank: -5 };
+        let cold = FileRank { ino: tree.lookup(b"d0/f1").unwrap(), rank: -5 };
         assert_eq!(paths(&tree, order, &[cold], 2)[6], "d0/f1", "ranks order the others");
     }
     for order in [Order::Path, Order::Type] {

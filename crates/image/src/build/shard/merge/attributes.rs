@@ -9,7 +9,8 @@ use super::names::{NameInode, ScannedEntry};
 use crate::build::ImageFormat;
 use crate::limits::{FormatLimits, has_acl};
 use crate::tree::{
-    Conflict, Data, Handling, Inode, Kind, Meta, ROOT, Recipe, ReducedSet, Tree, XattrId, Xattrs, acl, path_of,
+    ConflictPolicy, DataHandling, FileData, FileRecipe, Inode, InodeAttributes, Kind, ROOT, ReducedSet, Tree,
+    TreeXattrs, XattrId, acl, path_of,
 };
 use crate::{Error, Result, Warning, WarningKind, Warnings};
 
@@ -22,7 +23,7 @@ pub(super) const SAMPLE: u32 = 101;
 pub(super) struct EntryAttributes<'m> {
     merged: &'m MergedScans,
     /// All sets after the changes.
-    pub(super) xattrs: Xattrs,
+    pub(super) xattrs: TreeXattrs,
     /// New number of each set after the changes; `None` if they leave out no attributes.
     changed_sets: Option<Vec<ReducedSet>>,
     /// New number of each of these sets without the ACLs that the format cannot store; `None` if there are none.
@@ -39,7 +40,7 @@ pub(super) struct ChangedInode<'e> {
 }
 
 impl<'m> EntryAttributes<'m> {
-    pub(super) fn new(merged: &'m MergedScans, limits: &FormatLimits, mut xattrs: Xattrs) -> Self {
+    pub(super) fn new(merged: &'m MergedScans, limits: &FormatLimits, mut xattrs: TreeXattrs) -> Self {
         let transform = &merged.transform;
         let changed_sets = transform.leaves_out_xattrs().then(|| xattrs.exclude(|name| transform.leaves_out(name)));
         let has_acls: Vec<bool> = xattrs.sets().map(|set| !limits.acls && has_acl(set)).collect();
@@ -56,14 +57,14 @@ impl<'m> EntryAttributes<'m> {
     ) -> std::result::Result<ChangedInode<'e>, String> {
         let kind = match &entry.kind {
             Kind::Symlink(target) => Kind::Symlink(&**target),
-            Kind::File { size, .. } => Kind::File { size: *size, data: data.map_or(Data::Empty, Data::Stored) },
+            Kind::File { size, .. } => Kind::File { size: *size, data: data.map_or(FileData::Empty, FileData::Stored) },
             Kind::Dir => Kind::Dir,
             Kind::Char(device) => Kind::Char(*device),
             Kind::Block(device) => Kind::Block(*device),
             Kind::Fifo => Kind::Fifo,
             Kind::Socket => Kind::Socket,
         };
-        let Meta { mut mode, uid, gid, mtime, mut xattrs } = entry.meta;
+        let InodeAttributes { mut mode, uid, gid, mtime, mut xattrs } = entry.meta;
         if let Some(changed_sets) = &self.changed_sets {
             let reduced = changed_sets[xattrs.0 as usize];
             mode &= reduced.mode_bits;
@@ -77,10 +78,10 @@ impl<'m> EntryAttributes<'m> {
             mtime,
             xattrs,
             links: number.links,
-            handling: Handling::empty(),
-            recipe: Recipe::default(),
+            handling: DataHandling::empty(),
+            recipe: FileRecipe::default(),
         };
-        let Meta { mut mode, uid, gid, mtime, mut xattrs } = self.merged.transform.change(&inode)?;
+        let InodeAttributes { mut mode, uid, gid, mtime, mut xattrs } = self.merged.transform.change(&inode)?;
         let mtime = if self.merged.clip_times { mtime.clipped() } else { mtime };
         let loses_acl = self.has_acls[xattrs.0 as usize];
         if let Some(without) = &self.without_acls {
@@ -162,7 +163,7 @@ impl<'a> EntryChecks<'a> {
         *count += 1;
         let set = self.attributes.xattrs.get(inode.xattrs).clone();
         let Inode { mode, uid, gid, mtime, .. } = *inode;
-        let meta = Meta { mode, uid, gid, mtime, xattrs: self.sample.xattrs.intern(set) };
+        let meta = InodeAttributes { mode, uid, gid, mtime, xattrs: self.sample.xattrs.intern(set) };
         let mut dir = ROOT;
         let mut names = path.split(|byte| *byte == b'/').peekable();
         while let Some(name) = names.next().filter(|name| !name.is_empty()) {
@@ -170,8 +171,10 @@ impl<'a> EntryChecks<'a> {
             let known = self.sample.dir(dir).and_then(|entries| entries.get(name));
             dir = match known {
                 Some(known) if !is_last => known,
-                _ if !is_last => self.sample.add(dir, name, Meta::IMPLICIT_DIR, Kind::Dir, Conflict::Replace)?,
-                _ => self.sample.add(dir, name, meta, inode.kind.clone().into_owned(), Conflict::Replace)?,
+                _ if !is_last => {
+                    self.sample.add(dir, name, InodeAttributes::IMPLICIT_DIR, Kind::Dir, ConflictPolicy::Replace)?
+                }
+                _ => self.sample.add(dir, name, meta, inode.kind.clone().into_owned(), ConflictPolicy::Replace)?,
             };
         }
         if path.is_empty() {

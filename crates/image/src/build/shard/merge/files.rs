@@ -14,8 +14,8 @@ use crate::Result;
 use crate::build::order::class::{self, FileClass};
 use crate::build::order::{FileOrderer, Order, ReadableFile, WINDOW};
 use crate::build::shard::cuts;
-use crate::build::{Get, Put};
-use crate::source::{Seen, dir};
+use crate::build::{FieldDecoder, FieldEncoder};
+use crate::source::{FileFingerprint, dir};
 use crate::tree::{Ino, Kind};
 
 /// Number of files that are opened below one directory at a time: their paths and states are in memory, some hundred
@@ -29,7 +29,7 @@ const SORTED_TAIL_LEN: usize = 4 + 20 + 4 + 1;
 #[derive(Debug, Clone)]
 pub(super) struct MergedFile {
     pub(super) ino: Ino,
-    pub(super) seen: Seen,
+    pub(super) seen: FileFingerprint,
     /// Path by which the file is opened.
     pub(super) path: Vec<u8>,
 }
@@ -43,9 +43,9 @@ impl MergedFile {
     }
 
     pub(super) fn decode(record: &[u8]) -> Result<MergedFile> {
-        let from = &mut Get::new("file in a temporary file", record);
+        let from = &mut FieldDecoder::new("file in a temporary file", record);
         let ino = Ino(from.u32()?);
-        let seen = Seen(from.array()?);
+        let seen = FileFingerprint(from.array()?);
         Ok(MergedFile { ino, seen, path: from.take(record.len() - from.at())?.to_vec() })
     }
 }
@@ -234,7 +234,7 @@ impl<S> FileArranger<'_, '_, '_, S> {
             let (name, tail) = record[4..].split_at(record.len() - 4 - 22);
             let path = path_of_key(name);
             if tail[1] != 0 {
-                let seen = Seen(*tail[2..].first_chunk().expect("twenty bytes"));
+                let seen = FileFingerprint(*tail[2..].first_chunk().expect("twenty bytes"));
                 first = Some(MergedFile { ino: Ino(u32::from_be_bytes(ino)), seen, path: path.clone() });
             }
             least.get_or_insert((ino, path));
@@ -305,9 +305,9 @@ fn name_of(path: &[u8]) -> &[u8] {
 /// Returns the file of a sorted record.
 fn decode_sorted(record: &[u8]) -> Result<MergedFile> {
     let (front, tail) = record.split_at(record.len().saturating_sub(SORTED_TAIL_LEN));
-    let from = &mut Get::new("sorted file", tail);
+    let from = &mut FieldDecoder::new("sorted file", tail);
     let ino = Ino(from.u32()?);
-    let seen = Seen(from.array()?);
+    let seen = FileFingerprint(from.array()?);
     let path_len = from.u32()? as usize;
     let is_in_key = from.bool()?;
     // A path in the key ends with a byte 0.
@@ -319,7 +319,7 @@ fn decode_sorted(record: &[u8]) -> Result<MergedFile> {
 impl MergeContext<'_> {
     /// Opens files below the source.
     pub(super) fn open_files<'f>(&self, files: impl Iterator<Item = &'f MergedFile>) -> Result<Vec<ReadableFile>> {
-        let listed: Vec<(Vec<u8>, Seen)> = files.map(|file| (file.path.clone(), file.seen)).collect();
+        let listed: Vec<(Vec<u8>, FileFingerprint)> = files.map(|file| (file.path.clone(), file.seen)).collect();
         let contents = dir::reopen(self.source, &listed)?;
         let mut readable = Vec::with_capacity(listed.len());
         for (n, (_, seen)) in (0..).zip(&listed) {

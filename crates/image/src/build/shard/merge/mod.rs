@@ -40,7 +40,7 @@ use super::{AnyOptions, cuts};
 use crate::build::order::FileOrderer;
 use crate::build::{ImageFormat, order_of};
 use crate::source::dir;
-use crate::tree::{ROOT, Transform};
+use crate::tree::{ROOT, TreeTransform};
 use crate::{Error, Result, Warnings};
 
 /// One sort gets this part of the memory of a build: up to four are in use at a time, and half is left for the rest.
@@ -60,7 +60,7 @@ pub struct MergedScans {
     /// Options of the scan, with its parts.
     pub scan: dir::Options,
     /// Changes to attributes.
-    pub transform: Transform,
+    pub transform: TreeTransform,
     /// True to move times outside of what SquashFS holds to its ends.
     pub clip_times: bool,
     /// Warnings so far.
@@ -73,7 +73,7 @@ impl MergedScans {
         MergedScans {
             source: source.into(),
             scan,
-            transform: Transform::default(),
+            transform: TreeTransform::default(),
             clip_times: false,
             warnings: Warnings::default(),
         }

@@ -10,10 +10,10 @@ use std::io;
 use super::MergeContext;
 use super::sort::{ExternalSorter, SortedReader, SortedRecords};
 use super::spool::{RecordSpool, SpoolCursor};
-use crate::build::{Get, Put};
-use crate::source::Seen;
+use crate::build::{FieldDecoder, FieldEncoder};
+use crate::source::FileFingerprint;
 use crate::source::dir::{Receive, Streamed};
-use crate::tree::{Data, Device, Ino, Kind, Meta, Time, XattrId, Xattrs, check_name};
+use crate::tree::{DeviceNumber, FileData, Ino, InodeAttributes, Kind, Time, TreeXattrs, XattrId, check_name};
 use crate::{Error, Result};
 
 /// Number of entries read between two checks for a cancelled build: far less than a second of work.
@@ -29,7 +29,7 @@ pub(super) struct ScannedEntries {
     listings: RecordSpool,
     /// Inodes of the names of files with several, in the order of the names.
     linked_names: SortedRecords,
-    pub(super) xattrs: Xattrs,
+    pub(super) xattrs: TreeXattrs,
     pub(super) inode_count: u64,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct ScannedEntries {
 #[derive(Debug)]
 pub(super) struct ScannedEntry {
     pub(super) name: Vec<u8>,
-    pub(super) meta: Meta,
+    pub(super) meta: InodeAttributes,
     pub(super) kind: Kind,
-    pub(super) seen: Seen,
+    pub(super) seen: FileFingerprint,
     /// True for a directory that has a listing.
     pub(super) has_listing: bool,
 }
@@ -68,7 +68,7 @@ impl ListingLength {
     }
 
     fn decode(record: &[u8]) -> Result<ListingLength> {
-        let from = &mut Get::new("list in a temporary file", record);
+        let from = &mut FieldDecoder::new("list in a temporary file", record);
         let entry_count = from.u64()?;
         let name_bytes = from.u64()?;
         Ok(ListingLength { entry_count, name_bytes })
@@ -84,7 +84,7 @@ pub(super) struct EntryCollector<'p> {
     listings: RecordSpool,
     /// Fields of each linked name: device and inode number of its file, then the number of the name.
     links: ExternalSorter,
-    xattrs: Xattrs,
+    xattrs: TreeXattrs,
     /// Number of entries received, which is the number of the next name.
     name_count: u64,
     next_dir: SpoolCursor,
@@ -108,7 +108,7 @@ impl<'p> EntryCollector<'p> {
             dirs: RecordSpool::new(&context.scratch),
             listings: RecordSpool::new(&context.scratch),
             links: context.new_sorter(),
-            xattrs: Xattrs::default(),
+            xattrs: TreeXattrs::default(),
             name_count: 0,
             next_dir: SpoolCursor::default(),
             open_listing: None,
@@ -317,7 +317,7 @@ fn assign_inodes(context: &MergeContext<'_>, groups: &SortedRecords) -> io::Resu
 impl ScannedEntry {
     fn encode(&self, to: &mut Vec<u8>) {
         let ScannedEntry { name, meta, kind, seen, has_listing } = self;
-        let Meta { mode, uid, gid, mtime, xattrs } = meta;
+        let InodeAttributes { mode, uid, gid, mtime, xattrs } = meta;
         for number in [u32::from(*mode), *uid, *gid, mtime.nanos, xattrs.0] {
             to.u32(number);
         }
@@ -345,7 +345,7 @@ impl ScannedEntry {
     }
 
     fn decode(record: &[u8]) -> Result<ScannedEntry> {
-        let from = &mut Get::new("entry in a temporary file", record);
+        let from = &mut FieldDecoder::new("entry in a temporary file", record);
         let mode = from.u32()?;
         let uid = from.u32()?;
         let gid = from.u32()?;
@@ -353,9 +353,9 @@ impl ScannedEntry {
         let xattrs = XattrId(from.u32()?);
         let secs = from.u64()?.cast_signed();
         let mode = u16::try_from(mode).map_err(|_| from.wrong("a mode has more than 16 bits"))?;
-        let meta = Meta { mode, uid, gid, mtime: Time { secs, nanos }, xattrs };
+        let meta = InodeAttributes { mode, uid, gid, mtime: Time { secs, nanos }, xattrs };
         let name = from.bytes()?.to_vec();
-        let mut seen = Seen([0; 20]);
+        let mut seen = FileFingerprint([0; 20]);
         let mut has_listing = false;
         let kind = match from.u8()? {
             0 => {
@@ -364,8 +364,8 @@ impl ScannedEntry {
             }
             1 => {
                 let size = from.u64()?;
-                seen = Seen(from.array()?);
-                Kind::File { size, data: Data::Empty }
+                seen = FileFingerprint(from.array()?);
+                Kind::File { size, data: FileData::Empty }
             }
             2 => Kind::Symlink(from.bytes()?.into()),
             3 => Kind::Char(decode_device(from)?),
@@ -377,10 +377,10 @@ impl ScannedEntry {
     }
 }
 
-fn decode_device(from: &mut Get<'_>) -> Result<Device> {
+fn decode_device(from: &mut FieldDecoder<'_>) -> Result<DeviceNumber> {
     let major = from.u32()?;
     let minor = from.u32()?;
-    Ok(Device { major, minor })
+    Ok(DeviceNumber { major, minor })
 }
 
 impl ScannedEntries {

@@ -166,13 +166,13 @@ fn attributes_are_changed_as_in_a_tree() {
     }
     let work = Work::new(&spec);
     let mut change = unchanged();
-    change.transform = Transform {
+    change.transform = TreeTransform {
         uid: Some(7),
         gid_offset: 12,
         mode: "Du+x,Fgo-rwx".parse().unwrap(),
         time: TimeChange::Clamp(crate::tree::Time { secs: 1_600_000_000, nanos: 5 }),
         exclude_xattrs: ExcludeXattrs::new(["trusted.d*"]).unwrap(),
-        ..Transform::default()
+        ..TreeTransform::default()
     };
     for options in cases() {
         work.assert_same(&sharded(&options, 2), &change, "changed");

@@ -6,7 +6,7 @@ use super::MergeContext;
 use super::attributes::{ChangedInode, EntryAttributes};
 use super::names::{EntryReader, ListingLength, NameInode, ScannedEntries, ScannedEntry};
 use super::sort::{SortedReader, SortedRecords};
-use crate::build::Put;
+use crate::build::FieldEncoder;
 use crate::build::shard::file::{LocatedSection, SectionWriter};
 use crate::tree::wire::{ENTRY_LEN, GROUP, encode_entry, encode_head, encode_inode};
 use crate::tree::{Kind, path_of};

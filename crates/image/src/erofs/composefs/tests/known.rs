@@ -3,7 +3,7 @@
 use super::*;
 use crate::image::FileType;
 use crate::testing::{Node, Piece, Spec, everything};
-use crate::tree::{Conflict, Device, Meta, ROOT};
+use crate::tree::{ConflictPolicy, DeviceNumber, InodeAttributes, ROOT};
 use crate::{Error, Image};
 
 #[test]
@@ -18,7 +18,7 @@ fn the_reader_and_the_check_find_nothing_wrong() {
     // All 256 directories of objects are hidden.
     let hidden = reader.read_dir(reader.root()).unwrap().into_iter().filter(|entry| {
         let kind = reader.stat(entry.nid).unwrap().kind;
-        matches!(kind, FileType::Char(Device { major: 0, minor: 0 }))
+        matches!(kind, FileType::Char(DeviceNumber { major: 0, minor: 0 }))
     });
     assert_eq!(hidden.count(), 256);
 }
@@ -27,9 +27,9 @@ fn the_reader_and_the_check_find_nothing_wrong() {
 fn each_name_of_a_whiteout_is_a_file_with_marks() {
     let mut tree = Spec::of([(b"dir".to_vec(), Node::dir([]))]).tree().unwrap();
     let dir = tree.lookup(b"dir").unwrap();
-    let whiteout = Kind::Char(Device { major: 0, minor: 0 });
-    let gone = tree.add(dir, b"gone", Meta::IMPLICIT_DIR, whiteout, Conflict::Refuse).unwrap();
-    tree.link(dir, b"gone too", gone, Conflict::Refuse).unwrap();
+    let whiteout = Kind::Char(DeviceNumber { major: 0, minor: 0 });
+    let gone = tree.add(dir, b"gone", InodeAttributes::IMPLICIT_DIR, whiteout, ConflictPolicy::Refuse).unwrap();
+    tree.link(dir, b"gone too", gone, ConflictPolicy::Refuse).unwrap();
     let image = ours(&mut tree, &HashMap::new()).unwrap();
     assert_eq!(findings(image.clone()), Vec::<String>::new());
     let reader = erofs::ErofsReader::open(std::sync::Arc::new(image), erofs::ReadOptions::default()).unwrap();
@@ -57,7 +57,7 @@ fn contents_that_are_missing_or_too_long_are_refused() {
     }
     let meta = tree.meta(ROOT);
     let odd = tree.xattrs.intern(vec![(b"lustre.lov"[..].into(), b"x"[..].into())]);
-    tree.set_meta(ROOT, Meta { xattrs: odd, ..meta });
+    tree.set_meta(ROOT, InodeAttributes { xattrs: odd, ..meta });
     let files = contents(&tree, Hash::Sha512);
     assert!(matches!(ours(&mut tree, &files), Err(Error::Limit { .. })));
 }

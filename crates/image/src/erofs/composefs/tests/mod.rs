@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use super::{FileContent, INLINE_MAX, ObjectDigest, write};
 use crate::testing::{have, skipped};
-use crate::tree::{Data, Ino, Kind, Tree};
+use crate::tree::{FileData, Ino, Kind, Tree};
 use crate::{Result, erofs};
 
 /// Hash function of the objects.
@@ -38,7 +38,7 @@ fn contents(tree: &Tree, hash: Hash) -> HashMap<Ino, FileContent> {
     for ino in tree.inos() {
         let Kind::File { size: size @ 1.., data } = tree.inode(ino).kind else { continue };
         let bytes = match data {
-            Data::Source { from, key } => {
+            FileData::Source { from, key } => {
                 let mut bytes = vec![0; usize::try_from(size).unwrap()];
                 from.open(key).unwrap().read_exact_at(&mut bytes, 0).unwrap();
                 bytes

@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 
 use super::*;
 use crate::testing::{Attrs, Node, Piece, Shape, Spec, What, specs};
-use crate::tree::{Conflict, Device, Meta, Time};
+use crate::tree::{ConflictPolicy, DeviceNumber, InodeAttributes, Time};
 
 /// An entry that random trees of other formats do not have.
 #[derive(Debug, Clone)]
@@ -131,25 +131,25 @@ impl Case {
 }
 
 fn add(tree: &mut Tree, dir: Ino, name: &[u8], addition: &Addition) -> Result<()> {
-    let whiteout = Kind::Char(Device { major: 0, minor: 0 });
-    let file = |size| Kind::File { size, data: Data::Stored(0) };
+    let whiteout = Kind::Char(DeviceNumber { major: 0, minor: 0 });
+    let file = |size| Kind::File { size, data: FileData::Stored(0) };
     let (meta, kind) = match addition {
         Addition::Whiteout(attrs) => (meta(tree, attrs), whiteout),
         Addition::Stub { mode, labelled } => {
             let root = tree.meta(crate::tree::ROOT);
             let mut set = tree.xattrs.get(root.xattrs).clone();
             set.retain(|(name, _)| *labelled && **name == *b"security.selinux");
-            (Meta { mode: *mode, xattrs: tree.xattrs.intern(set), ..root }, whiteout)
+            (InodeAttributes { mode: *mode, xattrs: tree.xattrs.intern(set), ..root }, whiteout)
         }
         Addition::Symlink(target, attrs) => {
-            (Meta { mode: 0o777, ..meta(tree, attrs) }, Kind::Symlink(target.as_slice().into()))
+            (InodeAttributes { mode: 0o777, ..meta(tree, attrs) }, Kind::Symlink(target.as_slice().into()))
         }
         Addition::File(size, attrs) => (meta(tree, attrs), file(*size)),
         Addition::Dir { names, name_len } => {
-            let dir = tree.add(dir, name, Meta::IMPLICIT_DIR, Kind::Dir, Conflict::Refuse)?;
+            let dir = tree.add(dir, name, InodeAttributes::IMPLICIT_DIR, Kind::Dir, ConflictPolicy::Refuse)?;
             for n in 0..*names {
                 let name = format!("{n:0name_len$}").into_bytes();
-                tree.add(dir, &name, Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse)?;
+                tree.add(dir, &name, InodeAttributes::IMPLICIT_DIR, Kind::Fifo, ConflictPolicy::Refuse)?;
             }
             return Ok(());
         }
@@ -157,18 +157,18 @@ fn add(tree: &mut Tree, dir: Ino, name: &[u8], addition: &Addition) -> Result<()
             let meta = meta(tree, attrs);
             for n in 0..*count {
                 let name = [name, format!(" {n}").as_bytes()].concat();
-                tree.add(dir, &name, meta, file(1000), Conflict::Replace)?;
+                tree.add(dir, &name, meta, file(1000), ConflictPolicy::Replace)?;
             }
             return Ok(());
         }
     };
-    tree.add(dir, name, meta, kind, Conflict::Refuse).map(drop)
+    tree.add(dir, name, meta, kind, ConflictPolicy::Refuse).map(drop)
 }
 
-fn meta(tree: &mut Tree, attrs: &Attrs) -> Meta {
+fn meta(tree: &mut Tree, attrs: &Attrs) -> InodeAttributes {
     let set = attrs.xattrs.iter().map(|(name, value)| (name.as_bytes().into(), value.as_slice().into())).collect();
     let (uid, gid) = attrs.owner;
-    Meta { mode: attrs.mode, uid, gid, mtime: attrs.mtime, xattrs: tree.xattrs.intern(set) }
+    InodeAttributes { mode: attrs.mode, uid, gid, mtime: attrs.mtime, xattrs: tree.xattrs.intern(set) }
 }
 
 /// Returns an error if the images of a tree differ, or if the check objects to one.

@@ -14,7 +14,7 @@ use crate::erofs::reader::inode::{Inode, InodeType};
 use crate::erofs::reader::map::{MappedExtent, PieceStorage, StoredBytes, StoredPosition};
 use crate::erofs::reader::metadata::OffsetSpace;
 use crate::{Error, Part, Result};
-use packfs_tree::{Remark, Report, Severity};
+use packfs_tree::{CheckRemark, FindingCollector, Severity};
 
 /// Number of bytes per job.
 const JOB_LEN: u64 = 1 << 20;
@@ -82,7 +82,7 @@ pub(super) fn check(
     inodes: &VisitedInodes,
     (part, threads): (Part, usize),
     progress: &Progress,
-    report: &mut Report<'_>,
+    report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     let mut plan = CheckPlan { left: reader.disk.len().saturating_mul(EXTENTS_PER_BYTE), ..CheckPlan::default() };
     plan.areas.push(UsedArea::of_superblock(reader));
@@ -109,7 +109,7 @@ fn batch(
     mut pieces: Vec<ExtentPart>,
     (part, threads): (Part, usize),
     progress: &Progress,
-    report: &mut Report<'_>,
+    report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     pieces.sort_by_key(ExtentPart::key);
     pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
@@ -145,15 +145,15 @@ fn run(
     pieces: &[ExtentPart],
     buf: &mut Vec<u8>,
     progress: &Progress,
-) -> Vec<Remark> {
+) -> Vec<CheckRemark> {
     let mut errors = Vec::new();
     for piece in pieces {
         if progress.is_cancelled() {
-            errors.push(Remark::Error(Error::Cancelled));
+            errors.push(CheckRemark::Error(Error::Cancelled));
             break;
         }
         let result = InodeData::open(reader, &inodes.found[piece.inode].inode).and_then(|file| read(&file, piece, buf));
-        errors.extend(result.err().map(Remark::Error));
+        errors.extend(result.err().map(CheckRemark::Error));
         Progress::add(&progress.done, piece.len);
     }
     errors
@@ -199,7 +199,13 @@ fn place(place: StoredPosition) -> (u16, u64) {
 
 impl CheckPlan {
     /// Adds the data of one inode.
-    fn inode(&mut self, reader: &ErofsReader, n: usize, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
+    fn inode(
+        &mut self,
+        reader: &ErofsReader,
+        n: usize,
+        inode: &Inode,
+        report: &mut FindingCollector<'_>,
+    ) -> Result<()> {
         self.areas.extend(UsedArea::of_inode(inode));
         if inode.size == 0 || !matches!(inode.kind, InodeType::File | InodeType::Dir | InodeType::Symlink) {
             return Ok(());
@@ -290,7 +296,7 @@ pub(super) fn check_map(
     reader: &ErofsReader,
     inode: &Inode,
     file: &InodeData<'_>,
-    report: &mut Report<'_>,
+    report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     let mut passed = Ok(());
     let has_long_raw = file.check_map(&mut |wrong| {
@@ -314,7 +320,7 @@ pub(super) fn check_fragment(
     inode: &Inode,
     file: &InodeData<'_>,
     range: Range<u64>,
-    report: &mut Report<'_>,
+    report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     if reader.packed.is_some() {
         return file.packed_inode(range.start, range.end - range.start).map(drop);
@@ -327,7 +333,7 @@ pub(super) fn check_fragment(
 
 /// Checks that the superblock announces every feature that a file uses. The kernel checks only the
 /// bit of large clusters; the others make kernels that do not know a feature refuse the image.
-fn check_announced(reader: &ErofsReader, inode: &Inode, file: &InodeData<'_>, report: &mut Report<'_>) {
+fn check_announced(reader: &ErofsReader, inode: &Inode, file: &InodeData<'_>, report: &mut FindingCollector<'_>) {
     for (bit, what) in file.needs() {
         if reader.superblock.incompat.contains(bit) {
             continue;
@@ -343,7 +349,7 @@ fn check_announced(reader: &ErofsReader, inode: &Inode, file: &InodeData<'_>, re
 
 /// Checks overlaps: clusters may be shared as a whole and plain data in any way, but other areas
 /// are exclusive. `areas` are sorted and distinct.
-pub(super) fn check_overlap(areas: &[UsedArea], report: &mut Report<'_>) {
+pub(super) fn check_overlap(areas: &[UsedArea], report: &mut FindingCollector<'_>) {
     let mut device = 0;
     let mut packed_end = 0;
     let mut any_end = 0;

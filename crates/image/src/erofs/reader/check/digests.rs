@@ -14,7 +14,7 @@ use crate::erofs::reader::data::read_file;
 use crate::erofs::reader::inode::{Inode, STRUCTURE};
 use crate::erofs::reader::xattr::StoredXattr;
 use crate::{Error, Part, Result};
-use packfs_tree::{Remark, Report};
+use packfs_tree::{CheckRemark, FindingCollector};
 
 /// Number of bytes read at a time.
 const STEP: u64 = 1 << 20;
@@ -34,7 +34,7 @@ pub(super) fn check(
     inodes: &VisitedInodes,
     (part, threads): (Part, usize),
     progress: &Progress,
-    report: &mut Report<'_>,
+    report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     let count = inodes.digests.len() as u128;
     let found = |n: usize| &inodes.found[n].inode;
@@ -60,13 +60,13 @@ pub(super) fn check(
     in_order(threads, files.chunks(1), report, work)
 }
 
-fn left_out(inode: &Inode) -> Remark {
+fn left_out(inode: &Inode) -> CheckRemark {
     let text = format!(
         "inode {}: {} are not compared with their digest, as the image has far less data",
         inode.nid.0,
         Size(inode.size)
     );
-    Remark::Note(STRUCTURE, inode.place.byte, text)
+    CheckRemark::Note(STRUCTURE, inode.place.byte, text)
 }
 
 /// Compares the data of a file with its digest.
@@ -76,12 +76,12 @@ fn compare(
     sum: &FileDigest,
     buf: &mut Vec<u8>,
     progress: &Progress,
-) -> Option<Remark> {
+) -> Option<CheckRemark> {
     let mut hasher = Sha256::new();
     let mut at = 0;
     while at < inode.size {
         if progress.is_cancelled() {
-            return Some(Remark::Error(Error::Cancelled));
+            return Some(CheckRemark::Error(Error::Cancelled));
         }
         let step = STEP.min(inode.size - at);
         buf.resize(usize::try_from(step).expect("at most a step"), 0);
@@ -98,7 +98,7 @@ fn compare(
         return None;
     }
     let why = format!("inode {}: its data does not have the digest that its attribute says", inode.nid.0);
-    Some(Remark::Error(Error::corrupt(STRUCTURE, inode.place.byte, why)))
+    Some(CheckRemark::Error(Error::corrupt(STRUCTURE, inode.place.byte, why)))
 }
 
 impl VisitedInodes {

@@ -9,7 +9,7 @@ use crate::erofs::format::{Incompat, Layout};
 use crate::erofs::reader::ErofsReader;
 use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::image::Nid;
-use packfs_tree::Report;
+use packfs_tree::FindingCollector;
 
 /// Maximum length of a symlink target that the kernel reads.
 const SYMLINK_MAX: u64 = 4095;
@@ -41,7 +41,7 @@ impl VisitedInodes {
         &mut self,
         reader: &ErofsReader,
         nid: Nid,
-        report: &mut Report<'_>,
+        report: &mut FindingCollector<'_>,
     ) -> Result<Option<(usize, bool)>> {
         if let Some(known) = self.index.get(&nid) {
             return Ok(known.map(|n| (n, false)));
@@ -60,7 +60,7 @@ impl VisitedInodes {
 }
 
 /// Checks everything about an inode that does not depend on others. Returns the digest of its data, if it has one.
-fn check(reader: &ErofsReader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<FileDigest>> {
+fn check(reader: &ErofsReader, inode: &Inode, report: &mut FindingCollector<'_>) -> Result<Option<FileDigest>> {
     let mut wrong = |why: String| report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
     if inode.nlink == 0 {
         wrong("it has a link count of 0".into());

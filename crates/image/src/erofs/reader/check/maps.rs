@@ -7,7 +7,7 @@ use crate::erofs::reader::data::InodeData;
 use crate::erofs::reader::inode::InodeType;
 use crate::erofs::reader::map::{PieceStorage, StoredBytes};
 use crate::image::Nid;
-use packfs_tree::{Finding, Report};
+use packfs_tree::{Finding, FindingCollector};
 
 /// Number of areas compared with each other, the first ones: 12 MiB of memory, and all of most images.
 const AREAS_MAX: usize = 1 << 19;
@@ -27,7 +27,7 @@ impl<'r> MapCheck<'r> {
 
     /// Checks an inode; returns the first rule that it breaks.
     pub(in crate::erofs) fn inode(&mut self, nid: Nid) -> Result<Option<Finding>> {
-        Report::first_damage(|report| {
+        FindingCollector::first_damage(|report| {
             let checked = self.check(nid, report);
             report.take(checked).map(drop)
         })
@@ -38,13 +38,13 @@ impl<'r> MapCheck<'r> {
         let mut areas = std::mem::take(&mut self.areas);
         areas.sort_unstable();
         areas.dedup();
-        Report::first_damage(|report| {
+        FindingCollector::first_damage(|report| {
             check_overlap(&areas, report);
             Ok(())
         })
     }
 
-    fn check(&mut self, nid: Nid, report: &mut Report<'_>) -> Result<()> {
+    fn check(&mut self, nid: Nid, report: &mut FindingCollector<'_>) -> Result<()> {
         let reader = self.reader;
         let inode = reader.inode(nid)?;
         if let Some(area) = UsedArea::of_inode(&inode) {
@@ -66,7 +66,7 @@ impl<'r> MapCheck<'r> {
     }
 
     /// Notes an area that data uses, which has to be in the image.
-    fn area(&mut self, stored: StoredBytes, plain: bool, report: &mut Report<'_>) -> Result<()> {
+    fn area(&mut self, stored: StoredBytes, plain: bool, report: &mut FindingCollector<'_>) -> Result<()> {
         let Some(area) = UsedArea::of_data(stored, plain) else { return Ok(()) };
         let len = self.reader.disk.len();
         if self.reader.superblock.devices.is_empty() && area.end() > len {

@@ -4,9 +4,9 @@ use packfs_blocks::units::Size;
 
 use crate::erofs::format::{Compat, LZ4_BLOCKS_MAX, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::ErofsReader;
-use packfs_tree::Report;
+use packfs_tree::FindingCollector;
 
-pub(super) fn check(reader: &ErofsReader, report: &mut Report<'_>) {
+pub(super) fn check(reader: &ErofsReader, report: &mut FindingCollector<'_>) {
     let superblock = &reader.superblock;
     let unknown = superblock.compat.bits() & !Compat::KNOWN.bits();
     if unknown != 0 {

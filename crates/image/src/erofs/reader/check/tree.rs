@@ -10,14 +10,18 @@ use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::erofs::reader::metadata::OffsetSpace;
 use crate::image::Nid;
 use crate::{Error, Result};
-use packfs_tree::Report;
+use packfs_tree::FindingCollector;
 
 /// Maximum number of directory bytes per compressed byte. Directories share no bytes, so if there
 /// are more than the whole image can hold, their blocks overlap with others.
 const BYTES_PER_BYTE: u64 = 4096;
 
 /// Walks all directories; returns the inodes reached, and the packed inode and the metabox.
-pub(super) fn check(reader: &ErofsReader, progress: &Progress, report: &mut Report<'_>) -> Result<VisitedInodes> {
+pub(super) fn check(
+    reader: &ErofsReader,
+    progress: &Progress,
+    report: &mut FindingCollector<'_>,
+) -> Result<VisitedInodes> {
     let left = reader.disk.len();
     let mut walk = CheckWalk { reader, inodes: VisitedInodes::default(), stack: Vec::new(), left, whole: true };
     let root = reader.superblock.root;
@@ -59,7 +63,7 @@ struct CheckWalk<'r> {
 }
 
 impl CheckWalk<'_> {
-    fn directory(&mut self, n: usize, parent: Nid, report: &mut Report<'_>) -> Result<()> {
+    fn directory(&mut self, n: usize, parent: Nid, report: &mut FindingCollector<'_>) -> Result<()> {
         let reader = self.reader;
         let dir = self.inodes.found[n].inode.clone();
         let packed = dir.place.space == OffsetSpace::Metabox
@@ -101,7 +105,7 @@ impl CheckWalk<'_> {
     }
 
     /// Checks one entry; returns true if it is a directory.
-    fn entry(&mut self, entry: &DirEntry, name: &[u8], dir: &Inode, report: &mut Report<'_>) -> Result<bool> {
+    fn entry(&mut self, entry: &DirEntry, name: &[u8], dir: &Inode, report: &mut FindingCollector<'_>) -> Result<bool> {
         let Some((n, new)) = self.inodes.visit(self.reader, entry.nid, report)? else {
             self.whole = false;
             return Ok(false);
@@ -125,7 +129,7 @@ impl CheckWalk<'_> {
     }
 
     /// Checks that each inode has as many names as its link count says; only the first `named` have names.
-    fn check_links(&self, named: usize, report: &mut Report<'_>) {
+    fn check_links(&self, named: usize, report: &mut FindingCollector<'_>) {
         let said = self.reader.superblock.inodes;
         let all = self.inodes.found.len() as u64;
         // Some writers count the packed inode and the metabox, some do not.
@@ -145,7 +149,7 @@ impl CheckWalk<'_> {
     }
 }
 
-fn wrong(inode: &Inode, report: &mut Report<'_>, why: String) {
+fn wrong(inode: &Inode, report: &mut FindingCollector<'_>, why: String) {
     report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
 }
 

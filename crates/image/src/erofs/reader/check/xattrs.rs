@@ -11,7 +11,7 @@ use crate::erofs::reader::inode::{Inode, InodeType, STRUCTURE};
 use crate::erofs::reader::metadata::OffsetSpace;
 use crate::erofs::reader::xattr::{self, StoredXattr};
 use crate::tree::{acl, capability};
-use packfs_tree::{Report, Severity};
+use packfs_tree::{FindingCollector, Severity};
 
 /// Facts about the attributes of an inode.
 #[derive(Debug, Default)]
@@ -57,7 +57,11 @@ impl XattrSurvey {
 }
 
 /// Checks the attributes of an inode. Returns the digest of its data, if it has one.
-pub(super) fn check(reader: &ErofsReader, inode: &Inode, report: &mut Report<'_>) -> Result<Option<FileDigest>> {
+pub(super) fn check(
+    reader: &ErofsReader,
+    inode: &Inode,
+    report: &mut FindingCollector<'_>,
+) -> Result<Option<FileDigest>> {
     if inode.xattr_len == 0 {
         return Ok(None);
     }

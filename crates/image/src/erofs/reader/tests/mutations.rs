@@ -42,7 +42,7 @@ fn spec() -> Spec {
     }
     if let (What::Dir(root), true) = (&mut spec.root.what, is_root()) {
         root.insert(b"acl".to_vec(), dir);
-        root.insert(b"char".to_vec(), plain(What::Char(crate::tree::Device { major: 1, minor: 3 })));
+        root.insert(b"char".to_vec(), plain(What::Char(crate::tree::DeviceNumber { major: 1, minor: 3 })));
     }
     // More than a block, and so compressed where directories are.
     let wide = (0..30).map(|n| (format!("a name of a file, {n}").into_bytes(), Node::file(vec![])));

@@ -3,7 +3,7 @@
 use super::hostile::without_checksum;
 use super::*;
 use crate::sink::{dir, pseudo, tar};
-use crate::source::{Exclude, FromImage, Source as _, Spool};
+use crate::source::{ExcludeRules, FromImage, Source as _, Spool};
 use crate::testing::Source;
 use crate::testing::erofs_utils;
 use crate::testing::verdict::Verdict::{Check, Fine, List, Noted, Open, Read, Stat, Xattrs};
@@ -299,7 +299,7 @@ fn an_entry_with_the_inode_of_another_file_is_taken_by_nothing() {
         dir::extract(&reader, &out.path().join("out"), &dir::ExtractOptions::default(), &progress).map(drop);
     let archived = tar::write_tar(&reader, &mut Vec::new(), &tar::TarOptions::default(), &progress).map(drop);
     let described = pseudo::write_pseudo(&reader, &mut Vec::new(), &tar::TarOptions::default(), &progress).map(drop);
-    let mut source = FromImage::new(Arc::new(reader), "image", Exclude::default(), true);
+    let mut source = FromImage::new(Arc::new(reader), "image", ExcludeRules::default(), true);
     let packed = source.scan(&mut crate::Tree::default(), &mut Spool::new(out.path()).unwrap());
     for (taken, how) in [(extracted, "extract"), (archived, "tar"), (described, "pseudo"), (packed, "build")] {
         let error = taken.expect_err(how).to_string();

@@ -1,6 +1,6 @@
 //! Files whose bytes stay on an additional device: the archives and images that an image refers to.
 
-use crate::source::Run;
+use crate::source::DataRun;
 
 /// Largest chunk, as log2 of its bytes, which is read on any machine.
 const CHUNK_BITS: u32 = 30;
@@ -18,10 +18,10 @@ pub(super) struct ReferredChunks {
 
 /// Cuts a file of `size` bytes into chunks, as few as possible; `None` if not all of its bytes lie at multiples of a
 /// block, which has `1 << block_bits` bytes.
-pub(super) fn cut_referred(size: u64, runs: &[Run], block_bits: u8) -> Option<ReferredChunks> {
+pub(super) fn cut_referred(size: u64, runs: &[DataRun], block_bits: u8) -> Option<ReferredChunks> {
     let whole = u64::BITS - (size - 1).leading_zeros();
     // The file may end anywhere, as its last chunk may be shorter.
-    let ends = |run: &Run| Some(run.offset + run.len).filter(|end| *end != size).unwrap_or(0);
+    let ends = |run: &DataRun| Some(run.offset + run.len).filter(|end| *end != size).unwrap_or(0);
     // The bitwise or of offsets has as many trailing zeros as the least aligned of them.
     let within = runs.iter().fold(0, |all, run| all | run.offset | ends(run));
     let bits = whole.max(block_bits.into()).min(CHUNK_BITS).min(within.trailing_zeros());
@@ -45,14 +45,14 @@ pub(super) fn cut_referred(size: u64, runs: &[Run], block_bits: u8) -> Option<Re
 mod tests {
     use super::*;
 
-    const fn run(offset: u64, len: u64, at: u64) -> Run {
-        Run { offset, len, at }
+    const fn run(offset: u64, len: u64, at: u64) -> DataRun {
+        DataRun { offset, len, at }
     }
 
     #[test]
     fn files_get_as_few_chunks_as_their_runs_allow() {
         type Found = Option<(u8, &'static [Option<u64>])>;
-        let cases: [(u64, &[Run], Found); 10] = [
+        let cases: [(u64, &[DataRun], Found); 10] = [
             (1, &[run(0, 1, 512)], Some((0, &[Some(1)]))),
             (100_000, &[run(0, 100_000, 1024)], Some((8, &[Some(2)]))),
             // Chunks of 1 GiB are the longest.

@@ -18,7 +18,7 @@ use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, StoredL
 use crate::erofs::writer::stored::data::IndexForm;
 use crate::erofs::writer::stored::file::{FileTail, StoredFile};
 use crate::erofs::writer::stored::tails::tail_max;
-use crate::source::{ClusteredImage, Device, ExtentStorage, PackedStream, Run, StayingData, StoredExtent};
+use crate::source::{ClusteredImage, DataRun, ExtentStorage, PackedStream, SourceDevice, StayingData, StoredExtent};
 use crate::{Error, Result};
 
 /// Number of algorithms that the entries of one index can tell.
@@ -118,7 +118,7 @@ impl ReferredData {
 
 impl DataWriter<'_, '_> {
     /// Adds the next additional device.
-    pub(super) fn place_device(&mut self, device: &Device) -> Result<()> {
+    pub(super) fn place_device(&mut self, device: &SourceDevice) -> Result<()> {
         let allowed = |image: &&ClusteredImage| self.rules.staying.allow(image, self.rules.form.block_bits);
         let mut placed = ReferredDevice { clusters_stay: false, packed: None };
         if let Some(image) = device.clusters.as_ref().filter(allowed) {
@@ -150,7 +150,7 @@ impl DataWriter<'_, '_> {
         Ok(Some(file))
     }
 
-    fn refer_to_runs(&mut self, size: u64, device: u16, runs: &[Run]) -> Option<PendingLocation> {
+    fn refer_to_runs(&mut self, size: u64, device: u16, runs: &[DataRun]) -> Option<PendingLocation> {
         let chunks = cut_referred(size, runs, self.rules.form.block_bits)?;
         let held: u64 = runs.iter().map(|run| run.len).sum();
         // Data that is not read cannot be hashed. Its positions take its place in the digest of the content.

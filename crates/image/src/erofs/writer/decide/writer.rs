@@ -21,8 +21,8 @@ use crate::erofs::writer::encode::worker::PackWorker;
 use crate::erofs::writer::place::data_zone::{DataZone, FinishedZone};
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::tails::TailStore;
-use crate::source::{Device, StayingData};
-use crate::tree::{Handling, Recipe};
+use crate::source::{SourceDevice, StayingData};
+use crate::tree::{DataHandling, FileRecipe};
 use crate::{Error, Result};
 
 /// Receives pieces from a [`BlockFeed`](crate::build::BlockFeed) and writes them.
@@ -203,7 +203,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
 impl BlockWriter for DataWriter<'_, '_> {
     type DataPositions = StoredData;
 
-    fn add_file(&mut self, size: u64, policy: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32> {
+    fn add_file(&mut self, size: u64, policy: (DataHandling, FileRecipe), data_len: &dyn Fn() -> u64) -> Result<u32> {
         let (handling, recipe) = policy;
         // Trees are checked before their data arrives, streams are not.
         if size > self.rules.longest_file {
@@ -216,9 +216,9 @@ impl BlockWriter for DataWriter<'_, '_> {
         }
         let lane = self.lanes.of(recipe);
         // What is in the packed inode is packed as the image is.
-        let alone = !self.rules.raw && (lane > 0 || handling.contains(Handling::NO_FRAGMENT));
+        let alone = !self.rules.raw && (lane > 0 || handling.contains(DataHandling::NO_FRAGMENT));
         let policy = FilePolicy { lane, alone };
-        let layout = if handling.contains(Handling::STORE) {
+        let layout = if handling.contains(DataHandling::STORE) {
             StorageLayout::uncompressed(&self.rules)
         } else {
             StorageLayout::choose(&self.rules.for_policy(policy), size, data_len)
@@ -226,7 +226,7 @@ impl BlockWriter for DataWriter<'_, '_> {
         self.files.add(size, layout, policy)
     }
 
-    fn add_device(&mut self, device: &Device) -> Result<()> {
+    fn add_device(&mut self, device: &SourceDevice) -> Result<()> {
         self.place_device(device)
     }
 

@@ -134,12 +134,12 @@ pub(crate) fn type_of(kind: &KindRef<'_>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Conflict, Meta, ROOT};
+    use crate::tree::{ConflictPolicy, InodeAttributes, ROOT};
 
     fn tree(names: &[&[u8]]) -> Tree {
         let mut tree = Tree::default();
         for name in names {
-            tree.add(ROOT, name, Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
+            tree.add(ROOT, name, InodeAttributes::IMPLICIT_DIR, Kind::Fifo, ConflictPolicy::Refuse).unwrap();
         }
         tree
     }

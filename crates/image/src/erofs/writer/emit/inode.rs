@@ -12,7 +12,7 @@ use crate::erofs::format::{CompactInode, ExtendedInode, INODE_SLOT, Incompat, in
 use crate::erofs::writer::options::{ErofsOptions, Features};
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::file::{FileTail, StoredFile};
-use crate::tree::{Data, Ino, Kind, KindRef, Time, Tree};
+use crate::tree::{FileData, Ino, Kind, KindRef, Time, Tree};
 use crate::{Error, Result};
 
 /// File types in an inode's mode.
@@ -179,7 +179,7 @@ impl<'a> InodeWriter<'a> {
         let mtime = inode.mtime;
         let mode = inode.mode | type_bits(&inode.kind);
         let sum = match inode.kind {
-            Kind::File { data: Data::Stored(file), .. } => self.data.sums.get(file as usize),
+            Kind::File { data: FileData::Stored(file), .. } => self.data.sums.get(file as usize),
             _ => None,
         };
         InodeFields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.attached(inode.xattrs, sum) }
@@ -199,7 +199,7 @@ impl<'a> InodeWriter<'a> {
     /// Returns the data fields of an inode that is not a directory.
     fn payload(&self, kind: &KindRef<'a>, target_block: Option<u64>) -> InodePayload<'a> {
         match kind {
-            Kind::File { data: Data::Stored(file), .. } => {
+            Kind::File { data: FileData::Stored(file), .. } => {
                 InodePayload::of(self.data, &self.data.files[*file as usize], self.options)
             }
             Kind::Symlink(target) => {

@@ -13,7 +13,7 @@ use crate::erofs::format::{XATTR_FILTER_SEED, XattrEntry, XattrHeader, xattr_pre
 use crate::erofs::hash::xxh32;
 use crate::erofs::writer::options::ErofsOptions;
 use crate::tree::{Ino, Tree, XattrId, XattrSet};
-use crate::{Error, Excess, Result, limits};
+use crate::{Error, ExceededLimit, Result, limits};
 
 /// Attributes of this few inodes stay with them unless asked otherwise: reading a shared one costs another access. The
 /// default of mkfs.erofs (`-x`); other numbers were not measured.
@@ -40,7 +40,7 @@ const CLASSES: [(&[u8], u8); 5] = [
 ];
 
 /// Result with the reason why an attribute does not fit the format.
-type XattrResult<T> = std::result::Result<T, Excess>;
+type XattrResult<T> = std::result::Result<T, ExceededLimit>;
 
 /// All attributes, as stored in the image.
 #[derive(Debug)]

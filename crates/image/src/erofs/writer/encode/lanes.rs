@@ -8,7 +8,7 @@ use crate::build::{BATCH_FILES, BATCH_LEN, ReusableUnits};
 use crate::erofs::format::EXTENT_MAX;
 use crate::erofs::kernel::Feature;
 use crate::erofs::writer::options::{ErofsOptions, Features, longest_cluster};
-use crate::tree::{Recipe, Tree};
+use crate::tree::{FileRecipe, Tree};
 use crate::{Error, Result};
 
 /// Options for packing pieces; shared by all workers.
@@ -145,7 +145,7 @@ impl LaneTable {
     }
 
     /// Returns the number of the lane for a file.
-    pub(crate) fn of(&self, recipe: Recipe) -> u8 {
+    pub(crate) fn of(&self, recipe: FileRecipe) -> u8 {
         self.table[usize::from(recipe.codec)][usize::from(recipe.cluster)]
     }
 
@@ -162,7 +162,7 @@ impl LaneTable {
     /// Refuses trees with recipes that the options do not have.
     pub(crate) fn check(&self, tree: &Tree) -> Result<()> {
         let known = |ino| {
-            let Recipe { codec, cluster } = tree.inode(ino).recipe;
+            let FileRecipe { codec, cluster } = tree.inode(ino).recipe;
             self.table.get(usize::from(codec)).is_some_and(|row| usize::from(cluster) < row.len())
         };
         if tree.inos().all(known) {

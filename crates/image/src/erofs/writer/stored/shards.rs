@@ -4,7 +4,7 @@ use super::cluster::{ClusterRange, StoredCluster, StoredLen};
 use super::data::{IndexForm, StoredData};
 use super::file::{DataLocation, DataView, FileTail, StoredFile};
 use super::tails::{KeptTail, TailStore};
-use crate::build::{FileDigest, Get, Put, ReuseLedger, ShardData};
+use crate::build::{FieldDecoder, FieldEncoder, FileDigest, ReuseLedger, ShardData};
 use crate::erofs::writer::counts::ErofsCounts;
 use crate::{Error, Result};
 
@@ -81,7 +81,7 @@ impl ShardData for StoredData {
         self.sums = sums;
     }
 
-    fn encode(&self, to: &mut dyn Put) -> Result<()> {
+    fn encode(&self, to: &mut dyn FieldEncoder) -> Result<()> {
         to.u64(self.end);
         to.count(self.clusters.len());
         // An image in shards has one algorithm.
@@ -123,7 +123,7 @@ impl ShardData for StoredData {
     }
 }
 
-fn decode_cluster(from: &mut Get<'_>, algorithm: u8) -> Result<StoredCluster> {
+fn decode_cluster(from: &mut FieldDecoder<'_>, algorithm: u8) -> Result<StoredCluster> {
     let start = from.u64()?;
     let physical = from.u32()?;
     let logical = from.u32()?;
@@ -134,7 +134,7 @@ fn decode_cluster(from: &mut Get<'_>, algorithm: u8) -> Result<StoredCluster> {
     Ok(StoredCluster { device: 0, start, physical, logical, raw, algorithm, partial, page_offset: 0 })
 }
 
-fn decode_counts(from: &mut Get<'_>) -> Result<ErofsCounts> {
+fn decode_counts(from: &mut FieldDecoder<'_>) -> Result<ErofsCounts> {
     Ok(ErofsCounts {
         clusters: from.u64()?,
         raw_clusters: from.u64()?,
@@ -149,7 +149,7 @@ fn decode_counts(from: &mut Get<'_>) -> Result<ErofsCounts> {
 impl StoredData {
     /// Takes the data of a shard; data after inodes is kept in `keep`. `with_sums` tells whether files have digests.
     pub(crate) fn decode(
-        from: &mut Get<'_>,
+        from: &mut FieldDecoder<'_>,
         form: IndexForm,
         mut keep: TailStore,
         with_sums: bool,
@@ -191,7 +191,7 @@ impl StoredData {
     }
 }
 
-fn put_parts(parts: &[ClusterRange], to: &mut dyn Put) {
+fn put_parts(parts: &[ClusterRange], to: &mut dyn FieldEncoder) {
     to.count(parts.len());
     for ClusterRange { first, count } in parts {
         to.u32(*first);
@@ -199,7 +199,7 @@ fn put_parts(parts: &[ClusterRange], to: &mut dyn Put) {
     }
 }
 
-fn get_parts(from: &mut Get<'_>, clusters: usize) -> Result<Vec<ClusterRange>> {
+fn get_parts(from: &mut FieldDecoder<'_>, clusters: usize) -> Result<Vec<ClusterRange>> {
     from.list(8, |from| {
         let part = ClusterRange { first: from.u32()?, count: from.u32()? };
         let fits = part.first.checked_add(part.count).is_some_and(|end| end as usize <= clusters);
@@ -207,12 +207,12 @@ fn get_parts(from: &mut Get<'_>, clusters: usize) -> Result<Vec<ClusterRange>> {
     })
 }
 
-fn put_kept(kept: KeptTail, to: &mut dyn Put) {
+fn put_kept(kept: KeptTail, to: &mut dyn FieldEncoder) {
     to.u64(kept.start());
     to.u32(u32::try_from(kept.len()).expect("16 bits"));
 }
 
-fn get_kept(from: &mut Get<'_>) -> Result<KeptTail> {
+fn get_kept(from: &mut FieldDecoder<'_>) -> Result<KeptTail> {
     let start = from.u64()?;
     let len = from.u32()?;
     let kept = usize::try_from(len).ok().and_then(|len| KeptTail::new(start, len));
@@ -220,7 +220,7 @@ fn get_kept(from: &mut Get<'_>) -> Result<KeptTail> {
 }
 
 impl StoredFile {
-    fn encode(&self, to: &mut dyn Put) {
+    fn encode(&self, to: &mut dyn FieldEncoder) {
         to.u64(self.size);
         match self.view() {
             // An image in shards has no additional devices.
@@ -253,7 +253,7 @@ impl StoredFile {
         }
     }
 
-    fn decode(from: &mut Get<'_>, clusters: usize, form: IndexForm) -> Result<StoredFile> {
+    fn decode(from: &mut FieldDecoder<'_>, clusters: usize, form: IndexForm) -> Result<StoredFile> {
         let size = from.u64()?;
         let body = match from.u8()? {
             0 => DataLocation::Plain { device: 0, start: get_block(from)?, tail: get_kept(from)? },
@@ -285,11 +285,11 @@ impl StoredFile {
 }
 
 /// Puts a block; a hole is one that no image has.
-fn put_block(block: Option<u64>, to: &mut dyn Put) {
+fn put_block(block: Option<u64>, to: &mut dyn FieldEncoder) {
     to.u64(block.unwrap_or(u64::MAX));
 }
 
-fn get_block(from: &mut Get<'_>) -> Result<Option<u64>> {
+fn get_block(from: &mut FieldDecoder<'_>) -> Result<Option<u64>> {
     let block = from.u64()?;
     from.check(block == u64::MAX || block < 1 << 55, "a block lies beyond every image")?;
     Ok(Some(block).filter(|block| *block != u64::MAX))

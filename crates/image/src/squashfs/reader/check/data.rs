@@ -10,7 +10,7 @@ use crate::squashfs::reader::SquashfsReader;
 use crate::squashfs::reader::decode::LocatedBlock;
 use crate::squashfs::reader::map;
 use crate::{Part, Result};
-use packfs_tree::{Remark, Report};
+use packfs_tree::{CheckRemark, FindingCollector};
 
 /// Number of decoded bytes per job.
 const JOB_LEN: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub(super) fn check(
     inodes: TableInodes,
     (part, threads): (Part, usize),
     progress: &Progress,
-    report: &mut Report<'_>,
+    report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     let complete = inodes.complete;
     let mut pieces = pieces(reader, inodes, report)?;
@@ -49,12 +49,12 @@ pub(super) fn check(
 }
 
 /// Decodes pieces; returns damage and unusual properties.
-fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
+fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: &Progress) -> Vec<CheckRemark> {
     let mut found = Vec::new();
     buf.resize(reader.superblock.block_size as usize, 0);
     for StoredBlock { stored, len } in pieces {
         if progress.is_cancelled() {
-            found.push(Remark::Error(crate::Error::Cancelled));
+            found.push(CheckRemark::Error(crate::Error::Cancelled));
             break;
         }
         let blocks = &reader.metadata.blocks;
@@ -64,9 +64,9 @@ fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, pr
         };
         found.extend(match result {
             Ok(decoded) => {
-                blocks.oddity(*stored, decoded).map(|text| Remark::Note(stored.structure, stored.start, text))
+                blocks.oddity(*stored, decoded).map(|text| CheckRemark::Note(stored.structure, stored.start, text))
             }
-            Err(error) => Some(Remark::Error(error)),
+            Err(error) => Some(CheckRemark::Error(error)),
         });
         Progress::add(&progress.done, stored.len as u64);
     }
@@ -83,7 +83,7 @@ fn at_least(stored: LocatedBlock, decoded: Result<DecodedStream>, used: u64) -> 
 }
 
 /// Returns all stored blocks, by address.
-fn pieces(reader: &SquashfsReader, inodes: TableInodes, report: &mut Report<'_>) -> Result<Vec<StoredBlock>> {
+fn pieces(reader: &SquashfsReader, inodes: TableInodes, report: &mut FindingCollector<'_>) -> Result<Vec<StoredBlock>> {
     let block_size = reader.superblock.block_size;
     let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
     for (start, data) in inodes.blocks {
@@ -110,7 +110,7 @@ fn check_layout(
     reader: &SquashfsReader,
     pieces: &[StoredBlock],
     complete: bool,
-    report: &mut Report<'_>,
+    report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     let data_end = reader.superblock.inode_table;
     let mut end = reader.superblock.data_start;
@@ -140,7 +140,7 @@ fn check_layout(
 }
 
 /// Zeros are padding; any other bytes are data that some inode should reference.
-fn check_gap(reader: &SquashfsReader, start: u64, end: u64, report: &mut Report<'_>) -> Result<()> {
+fn check_gap(reader: &SquashfsReader, start: u64, end: u64, report: &mut FindingCollector<'_>) -> Result<()> {
     let mut buf = [0; 4096];
     let mut at = start;
     while at < end {

@@ -12,7 +12,7 @@ use crate::squashfs::reader::inode::{DecodedInode, FileBody, InodeBody};
 use crate::squashfs::reader::map::FileMap;
 use crate::squashfs::reader::metadata::{MetadataCursor, MetadataPosition};
 use crate::{Error, Result};
-use packfs_tree::{Report, Severity};
+use packfs_tree::{FindingCollector, Severity};
 
 const STRUCTURE: &str = "inode table";
 
@@ -59,7 +59,11 @@ impl TableInodes {
 }
 
 /// Scans the inode table.
-pub(super) fn scan(reader: &SquashfsReader, progress: &Progress, report: &mut Report<'_>) -> Result<TableInodes> {
+pub(super) fn scan(
+    reader: &SquashfsReader,
+    progress: &Progress,
+    report: &mut FindingCollector<'_>,
+) -> Result<TableInodes> {
     let mut scan = InodeScan::new(reader, usize::MAX);
     if let Err(error) = scan.run(progress, report) {
         report.error(error)?;
@@ -88,7 +92,7 @@ impl<'r> InodeScan<'r> {
         InodeScan { reader, inodes: TableInodes::default(), ids, sets: HashSet::new(), blocks_max }
     }
 
-    fn run(&mut self, progress: &Progress, report: &mut Report<'_>) -> Result<()> {
+    fn run(&mut self, progress: &Progress, report: &mut FindingCollector<'_>) -> Result<()> {
         let area = self.reader.inodes;
         let mut cursor = self.reader.metadata.cursor(area, MetadataPosition { block: area.start, offset: 0 })?;
         while self.step(&mut cursor, report)?.is_some() {
@@ -100,7 +104,11 @@ impl<'r> InodeScan<'r> {
     }
 
     /// Checks the next inode; returns its number, or `None` at the end of the table.
-    pub(super) fn step(&mut self, cursor: &mut MetadataCursor<'_>, report: &mut Report<'_>) -> Result<Option<u32>> {
+    pub(super) fn step(
+        &mut self,
+        cursor: &mut MetadataCursor<'_>,
+        report: &mut FindingCollector<'_>,
+    ) -> Result<Option<u32>> {
         let Some(at) = cursor.settle()? else { return Ok(None) };
         let inode = DecodedInode::parse(cursor)?;
         self.check(&inode, at, report)?;
@@ -122,7 +130,7 @@ impl<'r> InodeScan<'r> {
     }
 
     /// Checks everything about an inode that does not depend on others.
-    fn check(&mut self, inode: &DecodedInode, at: MetadataPosition, report: &mut Report<'_>) -> Result<()> {
+    fn check(&mut self, inode: &DecodedInode, at: MetadataPosition, report: &mut FindingCollector<'_>) -> Result<()> {
         let reader = self.reader;
         report.take(inode.validate(&reader.superblock, at, reader.inodes))?;
         let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
@@ -168,7 +176,7 @@ impl<'r> InodeScan<'r> {
         inode: &DecodedInode,
         file: &FileBody,
         cursor: &mut MetadataCursor<'_>,
-        report: &mut Report<'_>,
+        report: &mut FindingCollector<'_>,
     ) -> Result<()> {
         let reader = self.reader;
         let at = cursor.position();
@@ -229,7 +237,7 @@ impl<'r> InodeScan<'r> {
     }
 
     /// Reports findings that depend on all inodes.
-    fn finish(&self, report: &mut Report<'_>) {
+    fn finish(&self, report: &mut FindingCollector<'_>) {
         let reader = self.reader;
         let start = self.reader.inodes.start;
         let count = self.inodes.found.len();

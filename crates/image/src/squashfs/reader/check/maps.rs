@@ -7,7 +7,7 @@ use super::inodes::InodeScan;
 use crate::squashfs::reader::SquashfsReader;
 use crate::squashfs::reader::metadata::MetadataPosition;
 use crate::{Error, Result};
-use packfs_tree::{Finding, Report};
+use packfs_tree::{Finding, FindingCollector};
 
 /// Number of data blocks that are compared with each other at a time: 7 MiB of memory, and 28 GiB of
 /// files in blocks of 128 KiB.
@@ -29,7 +29,7 @@ pub(in crate::squashfs) fn first_broken(reader: &SquashfsReader, progress: &Prog
     loop {
         Error::unless_cancelled(progress)?;
         let mut inode = None;
-        let finding = Report::first_damage(|report| {
+        let finding = FindingCollector::first_damage(|report| {
             let step = scan.step(&mut cursor, report);
             inode = report.take(step)?.flatten();
             Ok(())
@@ -42,7 +42,7 @@ pub(in crate::squashfs) fn first_broken(reader: &SquashfsReader, progress: &Prog
         }
         scan.forget();
     }
-    let finding = Report::first_damage(|report| {
+    let finding = FindingCollector::first_damage(|report| {
         for n in 0..reader.superblock.fragments {
             report.take(reader.fragment(n))?;
         }

@@ -4,12 +4,12 @@ use packfs_codec::Codec;
 
 use crate::squashfs::format::SuperblockFlags;
 use crate::squashfs::reader::SquashfsReader;
-use packfs_tree::Report;
+use packfs_tree::FindingCollector;
 
 /// Unit in bytes of the size that a loop device shows to the kernel.
 const PADDING: u64 = 1024;
 
-pub(super) fn check(reader: &SquashfsReader, report: &mut Report<'_>) {
+pub(super) fn check(reader: &SquashfsReader, report: &mut FindingCollector<'_>) {
     let superblock = &reader.superblock;
     let file_len = reader.metadata.blocks.disk.len();
     let padded_len = superblock.bytes_used.next_multiple_of(PADDING);

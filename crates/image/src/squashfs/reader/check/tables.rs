@@ -12,12 +12,12 @@ use crate::squashfs::format::METADATA_LEN;
 use crate::squashfs::reader::metadata::{HEADER_LEN, MetadataArea};
 use crate::squashfs::reader::table::IndexedTable;
 use crate::squashfs::reader::{SquashfsReader, metadata};
-use packfs_tree::Report;
+use packfs_tree::FindingCollector;
 
 /// An id that is not valid for owner or group.
 const NO_ID: u32 = u32::MAX;
 /// Checks all tables but the export table.
-pub(super) fn check(reader: &SquashfsReader, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check(reader: &SquashfsReader, report: &mut FindingCollector<'_>) -> Result<()> {
     blocks(reader, reader.inodes, report)?;
     blocks(reader, reader.listings, report)?;
     check_table(reader, &reader.fragments, report)?;
@@ -41,7 +41,11 @@ pub(super) fn check(reader: &SquashfsReader, report: &mut Report<'_>) -> Result<
 }
 
 /// Checks the blocks of a table against its index.
-pub(super) fn check_table(reader: &SquashfsReader, table: &IndexedTable, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check_table(
+    reader: &SquashfsReader,
+    table: &IndexedTable,
+    report: &mut FindingCollector<'_>,
+) -> Result<()> {
     if table.len() == 0 {
         return Ok(());
     }
@@ -54,7 +58,7 @@ pub(super) fn check_table(reader: &SquashfsReader, table: &IndexedTable, report:
 }
 
 /// The kernel accepts bytes after the fragment index; there should be none.
-fn check_fragment_index(reader: &SquashfsReader, report: &mut Report<'_>) {
+fn check_fragment_index(reader: &SquashfsReader, report: &mut FindingCollector<'_>) {
     let superblock = &reader.superblock;
     let end = superblock.fragment_table + reader.fragments.blocks().len() as u64 * 8;
     let next = reader.export.as_ref().unwrap_or(&reader.ids_table).area().start;
@@ -64,7 +68,11 @@ fn check_fragment_index(reader: &SquashfsReader, report: &mut Report<'_>) {
 }
 
 /// Walks the metadata blocks of an area; returns the start of each.
-pub(super) fn blocks(reader: &SquashfsReader, area: MetadataArea, report: &mut Report<'_>) -> Result<Vec<u64>> {
+pub(super) fn blocks(
+    reader: &SquashfsReader,
+    area: MetadataArea,
+    report: &mut FindingCollector<'_>,
+) -> Result<Vec<u64>> {
     let mut starts = Vec::new();
     let mut start = area.start;
     while start < area.end {
@@ -90,11 +98,15 @@ pub(super) fn blocks(reader: &SquashfsReader, area: MetadataArea, report: &mut R
 /// Returns the starts of the metadata blocks of an area, as far as they are readable.
 pub(super) fn starts(reader: &SquashfsReader, area: MetadataArea) -> Result<Vec<u64>> {
     // Findings were reported when the area was checked.
-    blocks(reader, area, &mut Report::new(&mut |_| {}))
+    blocks(reader, area, &mut FindingCollector::new(&mut |_| {}))
 }
 
 /// Checks that every inode number leads to its inode.
-pub(super) fn check_export(reader: &SquashfsReader, inodes: &TableInodes, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check_export(
+    reader: &SquashfsReader,
+    inodes: &TableInodes,
+    report: &mut FindingCollector<'_>,
+) -> Result<()> {
     let Some(export) = &reader.export else { return Ok(()) };
     for found in &inodes.found {
         let n = u64::from(found.number).wrapping_sub(1);

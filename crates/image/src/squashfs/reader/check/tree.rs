@@ -8,12 +8,16 @@ use crate::squashfs::reader::SquashfsReader;
 use crate::squashfs::reader::dir::{self, DirEntry, HeaderPosition, ListingCursor};
 use crate::squashfs::reader::inode::{DecodedInode, DirBody, InodeBody};
 use crate::{Error, Result};
-use packfs_tree::Report;
+use packfs_tree::FindingCollector;
 
 const STRUCTURE: &str = "directory table";
 
 /// Walks all directories, then checks for inodes that they did not reach.
-pub(super) fn check(reader: &SquashfsReader, inodes: &mut TableInodes, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check(
+    reader: &SquashfsReader,
+    inodes: &mut TableInodes,
+    report: &mut FindingCollector<'_>,
+) -> Result<()> {
     let Some(root) = inodes.at(reader.superblock.root) else {
         if inodes.complete {
             report.add("superblock", 0, "its root reference does not point to the start of an inode");
@@ -59,7 +63,7 @@ struct TreeWalk<'r, 'i> {
 }
 
 impl TreeWalk<'_, '_> {
-    fn directory(&mut self, n: usize, report: &mut Report<'_>) -> Result<()> {
+    fn directory(&mut self, n: usize, report: &mut FindingCollector<'_>) -> Result<()> {
         let reader = self.reader;
         let nid = self.inodes.found[n].nid;
         let (inode, mut cursor) = DecodedInode::read(&reader.metadata, reader.inodes, nid)?;
@@ -152,7 +156,7 @@ impl TreeWalk<'_, '_> {
     }
 
     /// Checks that each inode has as many names as its link count says.
-    fn check_links(&self, report: &mut Report<'_>) {
+    fn check_links(&self, report: &mut FindingCollector<'_>) {
         let start = self.reader.inodes.start;
         let mut lost = self.inodes.found.iter().filter(|found| found.names == 0);
         if let Some(first) = lost.next() {
@@ -170,7 +174,7 @@ impl TreeWalk<'_, '_> {
     }
 
     /// Checks that listings are adjacent.
-    fn check_listings(&mut self, report: &mut Report<'_>) {
+    fn check_listings(&mut self, report: &mut FindingCollector<'_>) {
         self.listings.sort_unstable();
         let mut end = 0;
         for (start, next) in &self.listings {

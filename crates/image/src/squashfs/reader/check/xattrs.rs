@@ -8,7 +8,7 @@ use crate::squashfs::format::{METADATA_LEN, XattrSetEntry};
 use crate::squashfs::reader::SquashfsReader;
 use crate::squashfs::reader::xattr::{StoredValue, XattrTable};
 use crate::tree::capability;
-use packfs_tree::Report;
+use packfs_tree::FindingCollector;
 
 /// Facts about one set of attributes.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ struct SurveyedSet {
 }
 
 /// Checks all sets.
-pub(super) fn check(reader: &SquashfsReader, xattrs: &XattrTable, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check(reader: &SquashfsReader, xattrs: &XattrTable, report: &mut FindingCollector<'_>) -> Result<()> {
     let blocks = blocks(reader, xattrs.pairs, report)?;
     check_table(reader, &xattrs.sets, report)?;
     // Sets share no bytes: together they are no longer than the table, which bounds the work too.

@@ -19,7 +19,7 @@ fn spec() -> Spec {
     let pieces = vec![text(1, 4096), Piece::Hole(4096), noise(2, 4096), text(3, 70)];
     let wide = (0..90).map(|n| (format!("name-{n:0100}").into_bytes(), Node::file(vec![])));
     let mut spec = Spec::of([
-        ("char".into(), plain(What::Char(crate::tree::Device { major: 1, minor: 3 }))),
+        ("char".into(), plain(What::Char(crate::tree::DeviceNumber { major: 1, minor: 3 }))),
         ("dir".into(), named(Node::dir([("small".into(), Node::file(vec![text(4, 50)]))]))),
         ("fifo".into(), plain(What::Fifo)),
         ("link".into(), plain(What::Symlink(b"dir/small".to_vec()))),

@@ -5,7 +5,7 @@ use packfs_blocks::{Buffer, Digest};
 use super::stored::TailPlace;
 use super::{SquashfsData, too_many_blocks};
 use crate::Result;
-use crate::tree::Handling;
+use crate::tree::DataHandling;
 
 /// The fragment block being filled.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(super) struct FillingFragment {
 }
 
 impl SquashfsData<'_, '_> {
-    pub(super) fn tail(&mut self, bytes: &[u8], digest: Digest, handling: Handling) -> Result<()> {
-        let alone = handling.contains(Handling::NO_DEDUP);
+    pub(super) fn tail(&mut self, bytes: &[u8], digest: Digest, handling: DataHandling) -> Result<()> {
+        let alone = handling.contains(DataHandling::NO_DEDUP);
         let place = match self.tails.find(&digest).filter(|_| self.rules.dedup && !alone) {
             Some(place) => {
                 self.counts.duplicate_bytes += bytes.len() as u64;
