@@ -204,6 +204,7 @@ impl Set {
                         wrong.push((head_len + u64::from(payload.start), reason(error), stretch.range.clone()));
                     }
                 }
+                // Otherwise the damaged chunk explains it.
                 if wrong.is_empty() && sum(payload) != opened.segment.payload_sum {
                     wrong.push((head_len, "the checksum of the segment's payload does not match".into(), 0..0));
                 }
@@ -256,6 +257,7 @@ impl Set {
         let places = self.map.parity_of(stripe);
         let mut wrong: Vec<(SegmentPlace, String)> =
             places.iter().filter_map(|place| Some((*place, self.flaw_of_parity(place)?))).collect();
+        // Only parity that is sound itself can be compared.
         if wrong.is_empty() {
             let verdicts = ParityStripe::read(self, stripe).and_then(|stripe| stripe.recompute(self));
             let differ = verdicts.ok().flatten().unwrap_or_default().into_iter().filter(|(_, same)| !same);

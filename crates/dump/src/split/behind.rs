@@ -58,6 +58,8 @@ fn sync_range(file: &File, from: u64, to: u64, flags: libc::c_uint) -> io::Resul
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
+        // Only these say that data did not reach the disk. Any other error means that the file cannot do
+        // this.
         Some(libc::EIO | libc::ENOSPC | libc::EDQUOT) => Err(error),
         _ => Ok(false),
     }

@@ -153,6 +153,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             self.end = self.end.max(self.work.superblock.size.unwrap_or(0));
         }
         let settled = match &taken {
+            // Nobody is left to settle with.
             Err(SplitStop::NoPart) => Ok(()),
             _ => self.settle(source.as_ref()),
         };
@@ -210,6 +211,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
     fn take_extent(&mut self, source: &Arc<dyn Source>, offset: u64, len: usize) -> Result<(), SplitStop> {
         let shared = Arc::clone(&self.shared);
         let source = Arc::clone(source);
+        // Data that is written again is stored itself, because chunks elsewhere may refer to it.
         if self.seen.is_some() && !self.again {
             let look = move |worker: &mut ChunkWorker| {
                 let read = worker.read(&shared, &source, offset, len, true).map_err(StretchFailure::Read);
@@ -238,6 +240,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             let got = match read_full(stream, &mut bytes) {
                 Ok(got) => got,
                 Err(error) => {
+                    // What was read before the error is kept.
                     self.flush_chunks()?;
                     return Err(SplitStop::Input { at: offset, why: format!("cannot read: {error}") });
                 }
@@ -296,6 +299,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             }
         };
         if let (Some(seen), ClassifiedChunk::Bytes(bytes, Some(digest))) = (&mut self.seen, &looked) {
+            // Only full chunks are remembered, so one that refers to another has its length.
             let full = bytes.len() == self.shared.chunk;
             let earlier = if full { seen.find_or_add(*digest, offset) } else { None };
             if let Some(target) = earlier.filter(|_| offset >= self.work.fresh_from) {
@@ -357,6 +361,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
 
     /// Discards everything after the offset at which the input ended.
     fn stopped(&mut self, stop: SplitStop) -> SplitStop {
+        // What is in flight lies after the end. Its jobs are dropped with their tickets.
         (self.looking, self.packing) = (Window::new(0), Window::new(0));
         if let (SplitStop::Input { at, .. }, false) = (&stop, self.again) {
             self.end = *at;
@@ -458,6 +463,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             if !self.queue.drain() {
                 return Err(SplitStop::NoPart);
             }
+            // Only the first time: later rounds repeat what was lost.
             if self.report.times.to_cache == 0.0 {
                 self.report.times.to_cache = self.begun.elapsed().as_secs_f64();
             }

@@ -66,6 +66,7 @@ pub(super) fn open(
         opened.push(open_one(files, path, found.as_ref(), options)?);
     }
     if !options.resume {
+        // A file that was there may be readable by others, and a dump holds whatever was in memory.
         for part in opened.iter().filter(|part| !part.created && part.sink == PartTarget::File) {
             part.cut(0)?;
             if let Some(file) = part.storage.as_ref().and_then(|storage| storage.file()) {

@@ -234,6 +234,7 @@ impl PartWriter {
         page.copy_from_slice(foot.to_raw(&self.superblock).as_bytes());
         self.write(&page, self.position)?;
         if self.sink != PartTarget::Pipe {
+            // The footer has to be on the disk before the superblock says where it is.
             self.storage.sync_data()?;
             self.superblock.footer = Some(self.position);
             let page = self.superblock_page();

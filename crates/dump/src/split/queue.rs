@@ -270,6 +270,7 @@ impl SegmentQueue {
         state.extents[n] = extent;
         state.paces[n].in_hand = None;
         if let Some(sealed) = unwritten {
+            // In front, as it is the oldest and its stripe waits for it.
             state.waiting.push_front(sealed);
         }
         state.loss.ranges.extend(loss.ranges);
@@ -282,6 +283,7 @@ impl SegmentQueue {
 
 impl QueueState {
     fn is_full(&self, most: usize) -> bool {
+        // Without parts nothing waits: the push fails instead.
         self.live != 0 && self.waiting.len() + self.in_hand() >= most
     }
 

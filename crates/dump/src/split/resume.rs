@@ -173,11 +173,13 @@ fn scan(
         position = at + segment.len();
         segments.push((at, segment));
     }
+    // Everything before the last checkpoint was flushed before that was written, so it needs no verification.
     let safe = segments.iter().rposition(|(_, segment)| segment.head.kind == SegmentKind::Checkpoint).unwrap_or(0);
     let mut end = ALIGN as u64;
     let mut kept = Vec::new();
     let mut bytes = Vec::new();
     for (n, (position, segment)) in segments.iter().enumerate() {
+        // An index belongs to a trailer, which is written anew.
         if segment.head.kind == SegmentKind::Index {
             continue;
         }
@@ -254,6 +256,7 @@ impl FoundStripes {
             }
             self.next = self.next.max(head.stripe.saturating_add(1));
             let stripe = self.found.entry(head.stripe).or_default();
+            // In a damaged part the number may be anything.
             stripe.shards |= 1u128.checked_shl(head.shard.into()).unwrap_or(0);
             stripe.wanted = head.data + head.parity;
             stripe.chunks += *chunks;

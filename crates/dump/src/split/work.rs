@@ -50,6 +50,7 @@ impl SplitWork {
         let Some(resumed) = resumed else {
             let number = |n| PartStart { number: n, position: 0, index: Vec::new() };
             let left = (0..superblock.parts).map(number).collect();
+            // Only here: a resumed run needs no permission for devices that it has begun.
             if let Some(part) = opened.iter().find(|part| part.sink == PartTarget::Device && !options.force) {
                 return Err(Error::Exists { path: part.path.clone(), device: true });
             }
