@@ -72,6 +72,8 @@ impl ElfCore {
         if usize::from(header.phentsize.get()) != size_of::<ProgramHeader>() {
             return Err(Error::corrupt(path, "ELF header", 0, "program headers of another size"));
         }
+        // From here on the count is checked: all its headers are in the file, so that the loop is bounded by
+        // the file's length.
         let count = number_of_headers(path, file, &header)?;
         let mut core = ElfCore {
             machine: header.machine.get(),
@@ -103,16 +105,20 @@ impl ElfCore {
         let offset = header.offset.get();
         let filesz = header.filesz.get();
         let kind = header.p_type.get();
+        // Only memory and notes matter. Other types may have offsets that are not checked.
         if kind != PT_LOAD && kind != PT_NOTE {
             return Ok(());
         }
         let there = file.len().saturating_sub(offset);
+        // makedumpfile marks a core for which its disk was too small, and leaves the headers as they would
+        // have been.
         if filesz > there && !self.incomplete {
             return Err(corrupt("its range extends beyond the end of the file"));
         }
         let filesz = filesz.min(there);
         if kind == PT_NOTE {
             let len = usize::try_from(filesz).unwrap_or(usize::MAX);
+            // Notes are held in memory, unlike the rest.
             if self.notes.len() as u64 + filesz > NOTES_MAX {
                 return Err(corrupt("too many bytes of notes"));
             }
@@ -122,7 +128,10 @@ impl ElfCore {
         }
         let paddr = header.paddr.get();
         let vaddr = header.vaddr.get();
+        // No more of memory can be in the file than there is.
         let memsz = header.memsz.get().max(filesz);
+        // Memory without a physical address cannot be placed: /proc/kcore has such segments for the kernel's
+        // own mappings.
         if paddr == u64::MAX || memsz == 0 {
             return Ok(());
         }
@@ -136,6 +145,7 @@ impl ElfCore {
     /// Resolves overlaps: a core of Linux contains the kernel's text twice.
     fn arrange(&mut self) {
         self.segments.sort_by_key(|segment| segment.paddr);
+        // In the order of addresses, each segment can only overlap what comes before it.
         let mut end = 0;
         for segment in self.segments.iter().filter(|segment| segment.filesz > 0) {
             let skip = end.max(segment.paddr) - segment.paddr;
@@ -145,6 +155,7 @@ impl ElfCore {
                 end = segment.paddr + segment.filesz;
             }
         }
+        // Contiguous segments become one range: the number of ranges is what callers pay for.
         for segment in &self.segments {
             let end = segment.paddr + segment.memsz;
             match self.memory.last_mut() {
@@ -208,6 +219,7 @@ impl ElfCore {
     /// it is in the file.
     pub fn read_memory(&self, file: &dyn ReadAt, buf: &mut [u8], paddr: u64) -> io::Result<bool> {
         let end = paddr.saturating_add(buf.len() as u64);
+        // `data` is disjoint and in order, so a binary search finds the first one that reaches the address.
         let first = self.data.partition_point(|extent| extent.paddr + extent.len <= paddr);
         let mut done = 0;
         let mut any = false;
@@ -238,6 +250,7 @@ fn number_of_headers(path: &Path, file: &dyn ReadAt, header: &ElfHeader) -> Resu
         count = u64::from(section.info.get());
     }
     let size = count * size_of::<ProgramHeader>() as u64;
+    // An invalid count would reserve gigabytes before the first header fails to be read.
     let fits = header.phoff.get().checked_add(size).is_some_and(|end| end <= file.len());
     match fits && count <= HEADERS_MAX {
         true => Ok(count),
@@ -247,6 +260,7 @@ fn number_of_headers(path: &Path, file: &dyn ReadAt, header: &ElfHeader) -> Resu
 
 fn read(path: &Path, file: &dyn ReadAt, buf: &mut [u8], at: u64) -> Result<()> {
     file.read_exact_at(buf, at).map_err(|error| match error.kind() {
+        // A core that is too short is damaged, which is another matter than a disk that fails.
         io::ErrorKind::UnexpectedEof => Error::corrupt(path, "ELF core", at, "the file ends early"),
         _ => Error::io("cannot read", path)(error),
     })

@@ -26,6 +26,7 @@ pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load
     let extended = count >= usize::from(PN_XNUM);
     let phoff = size_of::<ElfHeader>();
     // makedumpfile assumes that the program headers follow the ELF header directly, whatever it says.
+    // So the section header, which only a long table needs, comes after them.
     let after = phoff + count * size_of::<ProgramHeader>();
     let notes_at = if extended { after + size_of::<SectionHeader>() } else { after };
     let data = (notes_at + notes.len()).next_multiple_of(usize::try_from(align).unwrap_or(1).max(1));
@@ -55,6 +56,7 @@ pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load
     let mut at = data as u64;
     for load in loads {
         bytes.extend_from_slice(program_header(PT_LOAD, 7, at, *load).as_bytes());
+        // By `memsz`: what is not stored is a hole of the file.
         at += load.memsz;
     }
     if extended {

@@ -98,6 +98,8 @@ impl<'a> VmcoreInfo<'a> {
     pub fn number(&self, key: &str) -> Option<u64> {
         let text = self.text(key)?;
         let hex = text.strip_prefix("0x").map(|hex| u64::from_str_radix(hex, 16).ok());
+        // Negative numbers are printed by the kernel with `%ld`, for example `phys_base`, and are meant as 64
+        // bits that wrap.
         hex.unwrap_or_else(|| text.parse().ok().or_else(|| text.parse().ok().map(i64::cast_unsigned)))
     }
 

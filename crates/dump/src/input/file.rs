@@ -76,6 +76,7 @@ impl Source for FileSource {
         };
         match rustix::fs::seek(&self.file, RawSeek::Hole(start)) {
             Ok(end) if end > start => Ok(Some(start..end.min(self.len))),
+            // A hole that begins at once contradicts the answer before: reading everything is always right.
             _ => all,
         }
     }
@@ -84,20 +85,25 @@ impl Source for FileSource {
         let mut hasher = Xxh3::new();
         hasher.update(&self.len.to_le_bytes());
         if let Some((_, secs, nanos)) = self.version {
+            // A device has no time of change, so its contents are sampled. For a file, samples find one that
+            // was replaced and got its old time back.
             hasher.update(&secs.to_le_bytes());
             hasher.update(&nanos.to_le_bytes());
         }
         let mut sample = [0; SAMPLE_LEN];
         for n in 0..SAMPLES {
+            // Spread evenly from the first byte to the last.
             let at = self.len.saturating_sub(SAMPLE_LEN as u64) / (SAMPLES - 1) * n;
             let got = self.read_at(&mut sample, at)?;
             hasher.update(&sample[..got]);
         }
+        // 0 is the fingerprint of a stream.
         Ok(hasher.digest().max(1))
     }
 
     fn changed(&self) -> io::Result<Option<String>> {
         let Some(before) = self.version else { return Ok(None) };
+        // Without reading it again, which would take as long as the split.
         let now = version(&self.file.metadata()?);
         Ok(match (now == before, now.0 == before.0) {
             (true, _) => None,

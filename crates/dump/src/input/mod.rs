@@ -72,6 +72,7 @@ impl Input {
     /// streams, to their end.
     pub fn open(path: &Path) -> Result<Self> {
         let (name, file) = if path == Path::new("-") {
+            // A copy, so that dropping the input does not close the descriptor of the process.
             let own = io::stdin().as_fd().try_clone_to_owned().map_err(Error::io("cannot read", "standard input"))?;
             (PathBuf::from("standard input"), File::from(own))
         } else {
@@ -95,6 +96,7 @@ impl Input {
     /// Makes an input from another source, such as the pages of a crash dump; `name` is for messages.
     pub fn from_source(name: impl Into<PathBuf>, source: Arc<dyn Source>) -> Self {
         let name = name.into();
+        // Without it a part would only not be compared with the input. The name need not be that of a file.
         let identity = std::fs::metadata(&name).ok().map(|found| FileIdentity::of(&found));
         Input { name, kind: InputOrigin::Source(source), identity }
     }

@@ -46,6 +46,7 @@ impl<'s> PieceGatherer<'s> {
         let output = self.sink.output;
         match bytes {
             DumpBytes::Data(bytes) => self.data(at, bytes),
+            // Zeros are not gathered, so that they become holes.
             DumpBytes::Fill { pattern: [0, 0, 0, 0, 0, 0, 0, 0], len, .. } => {
                 Progress::add(&self.sink.progress.saved, len);
                 output.leave_zeros_at(at, len)

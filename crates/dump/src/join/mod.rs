@@ -83,6 +83,7 @@ pub fn to_output(set: &Set, out: &Output, options: &JoinOptions, progress: &Prog
         let mut window = Window::new(2 * options.threads + 2);
         for range in DumpPieces::new(set, u64::MAX) {
             Error::unless_cancelled(progress)?;
+            // The window bounds how many pieces wait, and with them memory.
             if window.is_full() {
                 report.add(window.pop())?;
             }
@@ -91,6 +92,7 @@ pub fn to_output(set: &Set, out: &Output, options: &JoinOptions, progress: &Prog
                 Error::unless_cancelled(progress)?;
                 let mut gather = PieceGatherer::new(sink);
                 let lost = set.walk(range.clone(), scratch, &mut |at, bytes| gather.put(at, bytes))?;
+                // Zeros also on a device, where old bytes would pass for the dump.
                 for lost in &lost {
                     gather.put(lost.start, DumpBytes::Fill { pattern: [0; 8], skip: 0, len: lost.end - lost.start })?;
                 }
@@ -106,6 +108,7 @@ pub fn to_output(set: &Set, out: &Output, options: &JoinOptions, progress: &Prog
         Ok::<_, Error>(())
     })?;
     let lost: u64 = report.lost.iter().map(|lost| lost.end - lost.start).sum();
+    // Lost ranges were left as zeros too, and are no holes of the dump.
     report.hole_bytes = progress.saved.load(Relaxed).saturating_sub(lost);
     match report.lost.is_empty() || options.partial {
         true => Ok(report),
@@ -129,6 +132,7 @@ pub fn range_to_stream(
 ) -> Result<JoinReport> {
     let mut report = begin(set, &range, options, progress)?;
     let chunk = set.chunk_len() as u64;
+    // So that all that the workers hold and what waits fit the budget, and a chunk is never decoded twice.
     let piece = (options.memory / (4 * options.threads as u64 + 4)).clamp(chunk.min(PIECE_MAX), PIECE_MAX.max(chunk));
     let piece = piece / chunk.min(piece) * chunk.min(piece);
     let buffers = Buffers::new(usize::try_from(piece).unwrap_or(usize::MAX));
@@ -137,7 +141,9 @@ pub fn range_to_stream(
         let mut write = |report: &mut JoinReport, taken: Option<Result<TakenPiece>>| -> Result<()> {
             let Some(taken) = taken else { return Ok(()) };
             let (buffer, lost) = taken?;
+            // After the wait: cancelling should not first write what was done meanwhile.
             Error::unless_cancelled(progress)?;
+            // Before anything of the piece is written.
             if !lost.is_empty() && !options.partial {
                 return Err(Error::Incomplete { lost, open_end: None });
             }
@@ -189,6 +195,7 @@ fn begin(set: &Set, range: &Range<u64>, options: &JoinOptions, progress: &Progre
     progress.enter(Phase::Read);
     progress.total.store(range.end - range.start, Relaxed);
     progress.files.set(set.count_reads());
+    // The end of the dump concerns only those who want it.
     let mut lost = set.lost();
     lost.retain(|lost| lost.start < range.end && lost.end > range.start);
     let open_end = set.open_end().filter(|_| range.end == set.len());
@@ -202,6 +209,7 @@ fn begin(set: &Set, range: &Range<u64>, options: &JoinOptions, progress: &Progre
 fn threads(set: &Set, options: &JoinOptions, piece: u64) -> usize {
     let each = WORKER + 2 * set.chunk_len() as u64 + piece;
     let room = usize::try_from(options.memory / each).unwrap_or(usize::MAX).max(1);
+    // At least one, however small the budget.
     options.threads.min(room)
 }
 

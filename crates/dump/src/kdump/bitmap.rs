@@ -52,6 +52,7 @@ impl PageBitmap {
         let pages = self.pages.saturating_sub(number * BLOCK_PAGES).min(BLOCK_PAGES);
         let len = usize::try_from(pages.div_ceil(8)).unwrap_or(BLOCK);
         self.file.read_exact_at(&mut bytes[..len], self.at + number * BLOCK as u64)?;
+        // The rest of the last byte may contain anything, and would count as pages.
         if !pages.is_multiple_of(8) {
             bytes[len - 1] &= (1 << (pages % 8)) - 1;
         }
@@ -72,6 +73,7 @@ impl PageBitmap {
     pub(crate) fn rank(&self, pfn: u64) -> io::Result<u64> {
         let block = self.block(pfn)?;
         let (word, bit) = place(pfn);
+        // Only whole blocks have their rank in memory: a rank for each word would take as much as the bitmap.
         let before: u64 = block[..word].iter().map(|word| u64::from(word.count_ones())).sum();
         let number = usize::try_from(pfn / BLOCK_PAGES).unwrap_or(usize::MAX);
         let base = self.ranks.get(number).copied().unwrap_or_default();
@@ -97,6 +99,7 @@ fn place(pfn: u64) -> (usize, u32) {
 pub(crate) fn run(block: &BitmapBlock, pfn: u64) -> (bool, u64) {
     let (mut word, bit) = place(pfn);
     let set = block[word] >> bit & 1 == 1;
+    // As 1 bits, whichever bit is counted: then the next one ends the run.
     let differs = |word: u64| if set { !word } else { word };
     let mut rest = differs(block[word]) >> bit;
     let mut len = 0;
@@ -109,6 +112,7 @@ pub(crate) fn run(block: &BitmapBlock, pfn: u64) -> (bool, u64) {
         word += 1;
         match block.get(word) {
             Some(next) => (rest, left) = (differs(*next), 64),
+            // The run goes on in the next block, which the caller asks for.
             None => return (set, len),
         }
     }
@@ -128,6 +132,7 @@ pub(crate) fn keep(block: &mut BitmapBlock, number: u64, range: &std::ops::Range
 }
 
 fn ones(count: u64) -> u64 {
+    // A shift by 64 is not defined.
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 

@@ -53,6 +53,7 @@ impl FlattenedFile {
         loop {
             let mut record = FlatRecord::new_zeroed();
             read(path, &*file, record.as_mut_bytes(), at)?;
+            // Only both together end the file; either one alone is an invalid record.
             if record.offset.get() == FLAT_END && record.len.get() == FLAT_END {
                 break;
             }
@@ -65,12 +66,15 @@ impl FlattenedFile {
             })();
             let piece = piece.ok_or_else(|| corrupt("its offset or length is invalid"))?;
             let len = piece.end - piece.start;
+            // Before it is used: a length from the file must not lead beyond the file, or the loop would
+            // never end early.
             if len > file.len().saturating_sub(piece.at) {
                 return Err(corrupt("the file ends within it"));
             }
             at = piece.at + len;
             count += 1;
             if count > RECORDS_MAX {
+                // Each record takes 24 bytes of memory and more.
                 return Err(corrupt("too many records; convert the file with makedumpfile -R first"));
             }
             insert(&mut pieces, piece);
@@ -87,6 +91,7 @@ fn insert(pieces: &mut BTreeMap<u64, ByteRun>, new: ByteRun) {
     while let Some(old) = pieces.range(..new.end).next_back().map(|(_, old)| *old).filter(|old| old.end > new.start) {
         pieces.remove(&old.start);
         if old.end > new.end {
+            // The old piece may reach beyond the new one at both ends, so it becomes up to two.
             pieces.insert(new.end, ByteRun { start: new.end, at: old.at + (new.end - old.start), ..old });
         }
         if old.start < new.start {
@@ -138,6 +143,7 @@ impl Source for FlattenedFile {
 
     /// Computed from the first bytes, which for a core are its headers and notes, and from the length.
     fn fingerprint(&self) -> io::Result<u64> {
+        // Hashing all would read the whole file before the split reads it again.
         let mut start = vec![0; 1 << 16];
         let got = self.read_at(&mut start, 0)?;
         Ok((xxh3_64(&start[..got]) ^ self.len).max(1))
@@ -206,6 +212,7 @@ impl<W: Write> WriteAt for Flattener<W> {
         if bytes.is_empty() {
             return Ok(());
         }
+        // The format has signed numbers, big-endian even on little-endian machines.
         let offset = i64::try_from(offset).map_err(io::Error::other)?;
         let len = i64::try_from(bytes.len()).map_err(io::Error::other)?;
         self.output.write_all(FlatRecord { offset: offset.into(), len: len.into() }.as_bytes())?;

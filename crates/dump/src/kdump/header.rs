@@ -56,6 +56,7 @@ impl KdumpHeaders {
         let page = u64::from(main.block_size.get());
         let mut sub = SubHeader::new_zeroed();
         read(path, &*file, "sub header", sub.as_mut_bytes(), page)?;
+        // Before anything in it is read.
         forget_unknown(&mut sub, main.header_version.get());
         let (pages, own) = extent(&main, &sub).ok_or_else(|| {
             Error::corrupt(
@@ -69,9 +70,12 @@ impl KdumpHeaders {
         let bitmap = pages.div_ceil(8 * page) * page;
         let first = page * (1 + u64::from(main.sub_hdr_size.get()));
         let both = page * u64::from(main.bitmap_blocks.get());
+        // Each bitmap may have more blocks than it needs, so the numbers are compared, not required to be
+        // equal.
         if both < 2 * bitmap || first + both > file.len() {
             return Err(corrupt("its bitmaps do not fit the memory or the file"));
         }
+        // Both are of the same length by definition, whatever they need.
         let bitmaps = [first, first + both / 2];
         let descs = first + both;
         Ok(KdumpHeaders { path: path.to_owned(), file, main, sub, machine, page, pages, own, bitmaps, descs })
@@ -101,6 +105,7 @@ impl KdumpHeaders {
             ("ERASEINFO", self.sub.offset_eraseinfo.get(), self.sub.size_eraseinfo.get()),
         ];
         for (name, offset, size) in others {
+            // If the notes contain the text, the fields refer to it there.
             if size > 0 && NoteIter::named(&notes, name.as_bytes()).is_none() {
                 let text = self.text(name, offset, size)?;
                 notes.resize(notes.len().next_multiple_of(4), 0);
@@ -153,6 +158,7 @@ fn extent(main: &MainHeader, sub: &SubHeader) -> Option<(u64, Range<u64>)> {
         ..6 => u64::from(main.max_mapnr.get()),
         _ => sub.max_mapnr_64.get(),
     };
+    // The bitmap of a part covers all memory, but pages outside its range are in other files.
     let own = match sub.split.get() {
         0 => 0..pages,
         _ => sub.start_pfn_64.get()..sub.end_pfn_64.get(),

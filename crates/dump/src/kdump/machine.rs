@@ -51,6 +51,8 @@ impl MachineFacts<'_> {
             let paddr = self.image(symbol)?.checked_add(self.info.number("OFFSET(uts_namespace.name)")?)?;
             let mut bytes = [0; size_of::<Utsname>()];
             let utsname = read(&mut bytes, paddr).then(|| Utsname::read_from_bytes(&bytes).ok())??;
+            // Memory may be overwritten after a crash. It is believed only if it agrees with what the note
+            // says.
             (text(&utsname.release) == release && text(&utsname.machine) == name).then_some(utsname)
         };
         found().unwrap_or_else(|| {
@@ -65,6 +67,7 @@ impl MachineFacts<'_> {
 
 /// Writes a text into a field that ends with a NUL.
 fn put(field: &mut [u8; 65], text: &str) {
+    // One byte less, as the text ends with a NUL.
     let len = text.len().min(field.as_bytes().len() - 1);
     field[..len].copy_from_slice(&text.as_bytes()[..len]);
 }

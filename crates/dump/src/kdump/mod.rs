@@ -60,6 +60,7 @@ pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<DumpForm> {
 pub fn input(path: &Path) -> Result<Option<Input>> {
     let found = std::fs::metadata(path).map_err(Error::io("cannot open", path))?;
     // A file below /proc that reports length 0 may be consumed by reading it.
+    // So it is left to the caller, who reads it once.
     if !found.is_file() || found.len() == 0 {
         return Ok(None);
     }
@@ -69,6 +70,7 @@ pub fn input(path: &Path) -> Result<Option<Input>> {
         DumpForm::Kdump => core(Arc::new(CoreView::open(vec![(path.to_owned(), file)])?)),
         DumpForm::Flattened => {
             let flat = FlattenedFile::read(path, file.clone())?;
+            // A flattened ELF core is read as what it was before it was flattened.
             match detect(path, &flat)? {
                 DumpForm::Kdump => core(Arc::new(CoreView::open(vec![(path.to_owned(), file)])?)),
                 _ => core(Arc::new(flat)),

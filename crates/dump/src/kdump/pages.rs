@@ -66,15 +66,18 @@ impl DumpPages {
     pub(crate) fn new(mut files: Vec<KdumpHeaders>) -> Result<DumpPages> {
         files.sort_by_key(|headers| (headers.own.start, headers.own.end));
         check(&files)?;
+        // After `check`, which has nothing to say about an empty list.
         let Some(first) = files.first() else {
             return Err(Error::option("files", 0, "at least one is needed"));
         };
+        // The first bitmap is the same in all parts.
         let memory = PageBitmap::read(first.file.clone(), first.bitmaps[0], first.pages);
         let memory = memory.map_err(|error| first.io(error))?;
         let mut parts = Vec::with_capacity(files.len());
         for headers in files {
             let read = || {
                 let dumped = PageBitmap::read(headers.file.clone(), headers.bitmaps[1], headers.pages)?;
+                // A part without pages may begin at the end of memory, for which the bitmap has no block.
                 let before = if headers.own.start < headers.pages { dumped.rank(headers.own.start)? } else { 0 };
                 Ok((dumped, before))
             };
@@ -103,12 +106,14 @@ impl DumpPages {
     /// memory and which are in the dump. Pages that were lost when the dump was written do not
     /// count as dumped.
     pub(crate) fn each_block(&self, mut f: impl FnMut(u64, &BitmapBlock, &BitmapBlock) -> Result<()>) -> Result<()> {
+        // Each part's descriptors are visited in the order of its pages, so that none is searched for.
         let mut lost: Vec<_> = self.parts.iter().map(LostPages::new).collect();
         for number in 0..self.headers().pages.div_ceil(BLOCK_PAGES) {
             let mut memory = self.memory.load(number).map_err(|error| self.headers().io(error))?;
             let mut data = [0; WORDS];
             let range = number * BLOCK_PAGES..(number + 1) * BLOCK_PAGES;
             for (part, lost) in self.parts.iter().zip(&mut lost) {
+                // Its bitmap covers all memory, but would be read for nothing.
                 if part.headers.own.end <= range.start || range.end <= part.headers.own.start {
                     continue;
                 }
@@ -126,6 +131,7 @@ impl DumpPages {
 
     /// Reads whole pages from page `pfn` on. Pages that are not in the dump are zeros.
     pub(crate) fn read(&self, pfn: u64, buf: &mut [u8]) -> Result<()> {
+        // A decoder that was lost to a panic is replaced; nothing else is shared.
         let mut worker = self.workers.lock().ok().and_then(|mut workers| workers.pop()).unwrap_or_default();
         let result = self.read_with(&mut worker, pfn, buf);
         if let Ok(mut workers) = self.workers.lock() {
@@ -137,6 +143,7 @@ impl DumpPages {
     fn read_with(&self, worker: &mut PageDecoder, mut pfn: u64, mut buf: &mut [u8]) -> Result<()> {
         let page = len(self.headers().page);
         while !buf.is_empty() {
+            // The parts are in order and leave no gap, so this is the only one that can have the page.
             let number = self.parts.partition_point(|part| part.headers.own.end <= pfn);
             let Some(part) = self.parts.get(number) else {
                 buf.fill(0);
@@ -144,6 +151,8 @@ impl DumpPages {
             };
             let io = |error| part.headers.io(error);
             let (dumped, run) = bitmap::run(&part.dumped.block(pfn).map_err(io)?, pfn);
+            // No longer than the block of the bitmap, the part, what was asked for, and the descriptors that
+            // are read at once.
             let count = run.min(part.headers.own.end - pfn).min((buf.len() / page) as u64).min(BATCH as u64);
             let (now, rest) = buf.split_at_mut(len(count) * page);
             if dumped {
@@ -166,6 +175,7 @@ fn check(files: &[KdumpHeaders]) -> Result<()> {
         return Err(Error::option("files", files.len(), "not all of them are parts of a dump"));
     }
     let mut at = 0;
+    // Names and time of the crash tell dumps of one machine apart.
     for file in files {
         let same = (file.machine, file.page, file.pages) == (first.machine, first.page, first.pages)
             && file.main.utsname == first.main.utsname
@@ -174,6 +184,7 @@ fn check(files: &[KdumpHeaders]) -> Result<()> {
             return Err(Error::unsuitable(&file.path, format!("not of the same dump as {}", display(&first.path))));
         }
         gap(at, file.own.start, file.page)?;
+        // Overlaps would be harmless to read, but are a sign of a part given twice, with another missing.
         if file.own.start < at {
             return Err(Error::unsuitable(
                 &file.path,
@@ -230,6 +241,7 @@ impl LostPages {
         for word in block {
             let mut left = *word;
             while left != 0 {
+                // The lowest 1 bit.
                 let bit = left & left.wrapping_neg();
                 left ^= bit;
                 let there = descs.next().is_some_and(|desc| {
@@ -250,6 +262,7 @@ impl PageDecoder {
     fn pages(&mut self, part: &SplitFile, number: usize, first: u64, buf: &mut [u8]) -> Result<()> {
         let headers = &part.headers;
         let page = len(part.headers.page);
+        // Taken, as `page` needs the rest of the decoder too.
         let mut descs = std::mem::take(&mut self.descs);
         descs.resize(buf.len() / page, PageDesc::new_zeroed());
         let at = headers.desc_at(first);
@@ -268,6 +281,7 @@ impl PageDecoder {
         let headers = &part.headers;
         let offset = desc.offset.get();
         let size = u64::from(desc.size.get());
+        // Before it is validated: a lost page has no valid descriptor.
         if offset == part.zero.load(Relaxed) || (offset == 0 && headers.is_incomplete()) {
             buf.fill(0);
             return Ok(());
@@ -275,6 +289,7 @@ impl PageDecoder {
         let corrupt = |why: &str| Error::corrupt(&headers.path, "page descriptor", at, why);
         let codec = codec(desc.flags.get()).ok_or_else(|| corrupt("its page has an unknown compression"))?;
         let fits = offset.checked_add(size).is_some_and(|end| end <= headers.file.len());
+        // Decoded it is a page, so a longer form is of no use to anybody.
         let good = if codec == Codec::None { size == buf.len() as u64 } else { (1..=buf.len() as u64).contains(&size) };
         if !fits || !good || offset == 0 {
             return Err(corrupt("the offset or length of its page is invalid"));
@@ -286,6 +301,7 @@ impl PageDecoder {
         let stored = &self.window[start..start + len(size)];
         if codec == Codec::None {
             buf.copy_from_slice(stored);
+            // The first page of zeros that is seen is the one that all share, as makedumpfile writes it once.
             if buf.iter().all(|byte| *byte == 0) {
                 part.zero.store(offset, Relaxed);
             }
@@ -310,9 +326,12 @@ impl PageDecoder {
         let zero = part.zero.load(Relaxed);
         let Some(first) = descs.first() else { return Ok(()) };
         let start = first.offset.get();
+        // No overflow: `page` checked the first one.
         let mut end = start + u64::from(first.size.get());
         for desc in &descs[1..] {
             let next = end + u64::from(desc.size.get());
+            // The pages of a run are stored one after the other, except for those of zeros, which refer to
+            // the shared page.
             if desc.offset.get() == end && next - start <= WINDOW && next <= headers.file.len() {
                 end = next;
             } else if desc.offset.get() != zero {
@@ -322,6 +341,7 @@ impl PageDecoder {
         self.window.resize(len(end - start), 0);
         self.window_at = (number, start);
         let read = header::read(&headers.path, &*headers.file, "page", &mut self.window, start);
+        // Otherwise the next page would be taken from a window that was not read.
         read.inspect_err(|_| self.window.clear())
     }
 }

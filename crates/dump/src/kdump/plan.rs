@@ -38,6 +38,7 @@ impl FileLayout {
         let info =
             core.vmcoreinfo().ok_or_else(|| unsupported("a core without VMCOREINFO: not a crash dump of Linux"))?;
         let name = core.machine_name().ok_or_else(|| unsupported("a core of an unknown machine"))?;
+        // It decides all offsets of the file, and comes from the memory of a crashed machine.
         let size = info
             .number("PAGESIZE")
             .and_then(|size| u32::try_from(size).ok())
@@ -51,6 +52,7 @@ impl FileLayout {
         if pages == 0 || pages > PAGES_MAX {
             return Err(unsupported("it has no memory, or memory at invalid addresses"));
         }
+        // In whole blocks, as the format counts them.
         let bitmap = pages.div_ceil(8 * page) * page;
         let notes = core.notes().len() as u64;
         let sub_blocks = (size_of::<SubHeader>() as u64 + notes).div_ceil(page);
@@ -66,6 +68,7 @@ impl FileLayout {
             block_size: size.into(),
             sub_hdr_size: block_count(sub_blocks)?.into(),
             bitmap_blocks: block_count(2 * bitmap / page)?.into(),
+            // Readers of version 6 take the other field.
             max_mapnr: u32::try_from(pages).unwrap_or(u32::MAX).into(),
             nr_cpus: u32::try_from(core.processors().max(1)).unwrap_or(u32::MAX).into(),
             ..MainHeader::new_zeroed()
@@ -147,6 +150,7 @@ fn block_count(blocks: u64) -> Result<u32> {
 fn whole_pages(ranges: impl Iterator<Item = Range<u64>>, page: u64) -> Vec<Range<u64>> {
     let mut pages: Vec<Range<u64>> = Vec::new();
     for range in ranges {
+        // A page that is stored in part is stored, with zeros for the rest.
         let range = range.start / page..range.end.div_ceil(page);
         match pages.last_mut() {
             Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
@@ -165,6 +169,7 @@ fn set(bytes: &mut [u8], first: u64, ranges: &[Range<u64>]) {
         let stop = range.end.min(end) - first;
         while bit < stop {
             let byte = usize::try_from(bit / 8).unwrap_or(usize::MAX);
+            // Whole bytes at once: a range of memory has millions of bits.
             if bit.is_multiple_of(8) && stop - bit >= 8 {
                 let last = usize::try_from(stop / 8).unwrap_or(usize::MAX);
                 bytes[byte..last].fill(0xff);

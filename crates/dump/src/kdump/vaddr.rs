@@ -36,13 +36,16 @@ fn direct_map(pages: &DumpPages, notes: &[u8]) -> Option<u64> {
     let machine = MachineFacts { number, info };
     // Kernels with sparse memory allocate this table outside of their image.
     let vaddr = info.symbol("mem_section").filter(|vaddr| number == X86_64 && *vaddr < X86_64_IMAGE)?;
+    // Kernels before 4.13 call it `init_level4_pgt`.
     let table = ["init_top_pgt", "init_level4_pgt", "swapper_pg_dir"].iter().find_map(|name| info.symbol(name))?;
     let base = vaddr.checked_sub(walk(pages, &machine, machine.image(table)?, vaddr)?)?;
+    // A page table that was overwritten leads to an address that is not aligned like this, by all odds.
     base.is_multiple_of(ALIGN).then_some(base)
 }
 
 /// Returns the physical address of `vaddr` in the page tables whose top is at `table`.
 fn walk(pages: &DumpPages, machine: &MachineFacts<'_>, mut table: u64, vaddr: u64) -> Option<u64> {
+    // Set by kernels that use five levels, whatever the processor could do.
     let levels = if machine.info.number("NUMBER(pgtable_l5_enabled)") == Some(1) { 5 } else { 4 };
     // Set in addresses of encrypted memory.
     let mask = ADDRESS & !machine.info.number("NUMBER(sme_mask)").unwrap_or(0);
@@ -53,6 +56,7 @@ fn walk(pages: &DumpPages, machine: &MachineFacts<'_>, mut table: u64, vaddr: u6
             return None;
         }
         let size = 1u64 << shift;
+        // In the levels above, the bit is reserved.
         if level == 0 || (level <= 2 && entry & LARGE != 0) {
             return Some((entry & mask & !(size - 1)) + vaddr % size);
         }

@@ -89,6 +89,7 @@ impl CoreView {
     fn new(pages: DumpPages) -> Result<CoreView> {
         let headers = pages.headers();
         let census = RunCensus::take(&pages)?;
+        // Even with the longest gaps filled.
         let gap = census.gap().ok_or_else(|| {
             Error::Unsupported(format!("{}: its memory is in too many pieces", display(&headers.path)))
         })?;
@@ -98,6 +99,7 @@ impl CoreView {
             version: headers.main.header_version.get(),
             page_size: headers.page,
             memory_pages: census.memory,
+            // What is reported is what is in the dump, whether or not gaps are filled.
             dumped_pages: census.data,
             incomplete: pages.is_incomplete(),
             dump_level: headers.sub.dump_level.get(),
@@ -109,6 +111,8 @@ impl CoreView {
 
         let map = vaddr::KernelMap::of(&pages, &notes);
         let page = headers.page;
+        // A second pass over the bitmaps: the first one found how long gaps may be. Keeping all runs would
+        // take more memory than the headers.
         let mut builder = ViewBuilder::new(gap);
         each_run(&pages, |run| builder.add(run))?;
         let stretches = builder.finish();
@@ -128,6 +132,7 @@ impl CoreView {
             if stretch.data > 0 {
                 pieces.push(PageRun { offset: len, pfn: stretch.pfn, len: stretch.data * page });
             }
+            // By `memory`: left-out pages are holes of the core.
             len += stretch.memory * page;
         }
         Ok(CoreView { head, pieces, len, cache: BlockCache::new(CACHE, page), pages, info })
@@ -144,6 +149,8 @@ impl CoreView {
         let pfn = piece.pfn + at / self.info.page_size;
         // The bytes before the first whole page, and later those after the last.
         let within = usize::try_from(at % self.info.page_size).unwrap_or(0);
+        // Only there a page is decoded for less than its length, and cached in case that the rest is asked
+        // for.
         let first = if within > 0 || buf.len() < page { buf.len().min(page - within) } else { 0 };
         let (start, rest) = buf.split_at_mut(first);
         let pfn = if first > 0 { self.read_some(pfn, within, start)? } else { pfn };
@@ -190,6 +197,7 @@ impl ReadAt for CoreView {
             done = head.len().min(len);
             buf[..done].copy_from_slice(&head[..done]);
         }
+        // Head and pieces are in order, so what remains is between or in them.
         let mut next = self.pieces.partition_point(|piece| piece.offset + piece.len <= offset);
         while done < len {
             let from = offset + done as u64;
@@ -223,6 +231,7 @@ impl Source for CoreView {
     /// Holes are the pages that are not in the dump.
     fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
         let head = self.head.len() as u64;
+        // The head counts as data, however many zeros it has.
         if offset < head {
             return Ok(Some(offset..head));
         }
@@ -256,6 +265,7 @@ enum PagePresence {
 
 /// Visits all of memory, one run after the other.
 fn each_run(pages: &DumpPages, mut f: impl FnMut(PresenceRun)) -> Result<()> {
+    // An empty run, so that the first real one has something to differ from. Receivers ignore it.
     let mut last = PresenceRun { kind: PagePresence::Nothing, pfn: 0, len: 0 };
     pages.each_block(|number, memory, data| {
         let mut pfn = number * BLOCK_PAGES;
@@ -304,6 +314,7 @@ impl RunCensus {
             if run.kind == PagePresence::Data {
                 census.data += run.len;
                 if last.kind == PagePresence::LeftOut {
+                    // Longer ones always get a header of their own, so their length does not matter.
                     let len = usize::try_from(last.len).unwrap_or(usize::MAX).min(GAP_MAX + 1);
                     census.gaps[len] += 1;
                 }
@@ -316,6 +327,7 @@ impl RunCensus {
     /// Returns the minimum length of a run of left-out pages that gets its own program header.
     fn gap(&self) -> Option<u64> {
         let mut loads = self.regions + self.gaps.iter().sum::<u64>();
+        // Raising the limit by one page saves the headers of all gaps of that length.
         for (gap, count) in (1..).zip(&self.gaps[1..]) {
             if loads <= LOADS_MAX {
                 return Some(gap);
@@ -349,6 +361,7 @@ impl ViewBuilder {
         match (run.kind, &mut self.open) {
             (PagePresence::Nothing, open) => self.done.extend(open.take()),
             (PagePresence::LeftOut, Some(open)) => open.memory += run.len,
+            // A short gap is stored as zeros, which costs room in the core but saves a header.
             (PagePresence::Data, Some(open)) if open.memory - open.data < self.gap => {
                 open.memory += run.len;
                 open.data = open.memory;

@@ -29,7 +29,10 @@ pub(super) fn common(sources: &PartSources) -> Result<PartSuperblock> {
             (Ok(found), Some((other, of))) if !found.is_of_the_set_of(of) => {
                 return Err(Error::unsuitable(path, format!("belongs to another dump than {}", display(other))));
             }
+            // Of the set, but without a word of its own to add.
             (Ok(_), Some(_)) => {}
+            // A damaged superblock matters only if no other part has a sound one: they differ in the
+            // part's own numbers alone.
             (Err(bad), _) => flaw = flaw.or(Some((path, bad))),
         }
     }
@@ -55,6 +58,7 @@ pub(super) fn parts(sources: PartSources, common: &PartSuperblock) -> Result<Vec
             Err(flaw) => headless(path, source, common, flaw)?,
         });
     }
+    // Parts of unknown number come last. They are never duplicates of each other as far as anybody can tell.
     parts.sort_by_key(|part| part.number.unwrap_or(u16::MAX));
     for pair in parts.windows(2) {
         if let (Some(number), true) = (pair[0].number, pair[0].number == pair[1].number) {
@@ -84,6 +88,8 @@ fn headless(
     let mut found: Option<(PartSuperblock, PartFooter)> = None;
     let mut first = None;
     let mut look = || -> std::io::Result<()> {
+        // A footer is bound to its part by number, and the number is lost with the superblock: so try them
+        // all.
         for number in 0..common.parts {
             let guess = PartSuperblock { part: number, footer: None, ..common.clone() };
             if let Some((_, foot)) = find_footer(source.as_ref(), &guess)? {
@@ -91,7 +97,9 @@ fn headless(
                 return Ok(());
             }
         }
+        // A part that was cut off has no footer. Its segments name the set, though not the part.
         first = SegmentScan::whole(source.as_ref(), common)
+            // Gaps are what is scanned over, so only a segment proves anything.
             .find(|found| !matches!(found, Ok(ScanStep::Gap(_))))
             .transpose()?;
         Ok(())
@@ -158,6 +166,7 @@ impl AvailablePart {
     fn segments(&mut self, mut found: impl FnMut(u64, u32, SegmentHead)) -> Result<()> {
         let reading = |error| Error::io("cannot read", &self.path)(error);
         let to = match &self.foot {
+            // Up to the end of the file: nothing says where the segments of this part stop.
             None => {
                 self.scanned = Some("it has no footer: the part is not finished, or was cut off".into());
                 u64::MAX
@@ -169,11 +178,14 @@ impl AvailablePart {
                 }
                 Err(flaw) => {
                     self.scanned = Some(format!("its {} is damaged: {}", flaw.structure, flaw.why));
+                    // The footer verifies, so segments end where it says that the index begins.
                     foot.index
                 }
             },
         };
+        // The first block is the superblock's, sound or not.
         for step in SegmentScan::new(&self.source, &self.superblock, ALIGN as u64..to) {
+            // Gaps are left to `check`, which reports them: here only what can be read counts.
             if let ScanStep::Segment { position, segment } = step.map_err(reading)? {
                 found(position, u32::try_from(segment.len()).unwrap_or(u32::MAX), segment.head);
             }
@@ -190,6 +202,7 @@ pub(super) fn size(
 ) -> (u64, Option<&'static str>) {
     let feet = || parts.iter().filter_map(|part| part.foot.as_ref());
     let reached = || map.data().iter().map(|place| place.end).max().unwrap_or(0);
+    // A complete footer was written last and knows best.
     if let Some(size) = feet().filter(|foot| foot.complete).map(|foot| foot.size).max() {
         return (size, None);
     }
@@ -197,6 +210,7 @@ pub(super) fn size(
         return (size, None);
     }
     match feet().map(|foot| foot.size).max() {
+        // A part that was retired early knows less than the segments of the others show.
         Some(size) => (size.max(reached()), Some("writing ended before the end of the input")),
         None => (reached(), Some("no available part is finished, so the end of the dump is unknown")),
     }
@@ -210,15 +224,18 @@ impl Set {
         for parity in self.map.parity().chunk_by(|a, b| a.stripe == b.stripe) {
             let shards = parity.chunk_by(|a, b| a.shard == b.shard).count();
             let at_hand = self.map.stripe(parity[0].stripe);
+            // All parity segments of a stripe describe it alike, so any of them will do.
             let place = parity[0];
             let has = |shard: u16| at_hand.iter().any(|n| self.map.get(*n).shard == shard);
             let gone: Vec<u16> = (0..place.data).filter(|shard| !has(*shard)).collect();
+            // More are gone than its parity can restore.
             if gone.is_empty() || gone.len() > shards {
                 continue;
             }
             // Without its records it restores nothing, and its bytes are lost as if it were missing.
             let Ok(stripe) = ParityStripe::read(self, place.stripe) else { continue };
             for shard in gone {
+                // A shard without bytes of the dump only fills up the stripe.
                 let Some(of) = stripe.shards().get(usize::from(shard)).filter(|of| of.start < of.end) else { continue };
                 missing.push(SegmentPlace {
                     start: of.start,
@@ -227,10 +244,12 @@ impl Set {
                     part: ABSENT,
                     shard,
                     position: 0,
+                    // Everything that belongs to the stripe is the same for all its segments.
                     ..place
                 });
             }
         }
+        // The common case: the map need not be sorted again.
         if missing.is_empty() {
             return Ok(());
         }
@@ -239,6 +258,7 @@ impl Set {
         data.append(&mut missing);
         countable(&data)?;
         self.map = SegmentMap::new(data, parity);
+        // If the end is unknown, restored segments may lie after everything that was found so far.
         if self.open_end.is_some() {
             self.size = self.size.max(self.map.data().iter().map(|place| place.end).max().unwrap_or(0));
         }

@@ -135,8 +135,10 @@ impl Set {
         take: &mut TakeBytes<'_>,
     ) -> Result<std::result::Result<u64, LostRange>> {
         let at = range.start;
+        // What no segment contains is lost up to the next one that begins.
         let mut end = self.map.next_start(at).unwrap_or(range.end).min(range.end);
         let mut failed = None;
+        // A later source is a second chance: the same bytes may be in another segment, or be restored.
         for (number, origin) in self.origins(at) {
             let place = self.map.get(number);
             let opened = match self.open_segment(number, origin, scratch) {
@@ -157,6 +159,7 @@ impl Set {
             });
             match ran {
                 Err(WalkStop::Taker(error)) => return Err(error),
+                // Something was passed on, so go on from there, and find again who has what comes after it.
                 _ if reached > at => return Ok(Ok(reached)),
                 Ok(()) => {}
                 Err(WalkStop::Source(error)) => {
@@ -164,6 +167,7 @@ impl Set {
                     let stretches = &opened.segment.stretches;
                     end =
                         end.min(stretches.get(stretch_at(stretches, at)).map_or(place.end, |failed| failed.range.end));
+                    // The first source is the best one, so its error explains most.
                     failed.get_or_insert(error);
                 }
             }
@@ -178,6 +182,7 @@ impl Set {
 
     /// Returns the sources of byte `at`, the most promising first.
     pub(super) fn origins(&self, at: u64) -> impl Iterator<Item = (SegmentNumber, SegmentOrigin)> + '_ {
+        // What is in a part is read at once; a stripe costs reading all its other segments.
         let parts = self.map.at(at).filter(|n| self.map.get(*n).part != ABSENT);
         let stripes = self.map.at(at).filter(|n| self.map.get(*n).parity > 0 && !self.map.is(*n, HOPELESS));
         parts.map(|n| (n, SegmentOrigin::Part)).chain(stripes.map(|n| (n, SegmentOrigin::Stripe)))
@@ -190,6 +195,7 @@ impl Set {
         origin: SegmentOrigin,
         scratch: &mut ReadScratch,
     ) -> Result<Arc<OpenedSegment>> {
+        // Most reads go on in the segment of the read before.
         if let Some(opened) = scratch.opened.as_ref().filter(|last| (last.number, last.origin) == (number, origin)) {
             return Ok(Arc::clone(opened));
         }
@@ -197,6 +203,7 @@ impl Set {
         let (segment, bytes) = match origin {
             SegmentOrigin::Part => {
                 let read = self.read_head_with(&place, SegmentKind::Data, &mut scratch.head);
+                // So that its stripe is asked without this segment as one of its sources.
                 (read.inspect_err(|_| self.map.mark(number, DAMAGED))?, None)
             }
             SegmentOrigin::Stripe => {
@@ -206,6 +213,7 @@ impl Set {
                     Ok((segment.map_err(|flaw| flaw.why)?, Some(bytes)))
                 });
                 let restored = restored.map_err(|why| {
+                    // Otherwise each further read of its range would restore the whole stripe again, in vain.
                     self.map.mark(number, HOPELESS);
                     Error::Lost { start: place.start, end: place.end, why }
                 })?;
@@ -254,6 +262,7 @@ impl Set {
         let begin = stretch.range.start;
         let start = begin.max(run.wanted.start);
         let end = stretch.range.end.min(run.wanted.end);
+        // Without a buffer: a fill may be longer than memory.
         if let StretchStorage::Fill(pattern) = stretch.what {
             return take(start, DumpBytes::Fill { pattern, skip: start - begin, len: end - start })
                 .map_err(WalkStop::Taker);
@@ -262,6 +271,7 @@ impl Set {
         let len = distance(begin, stretch.range.end);
         let wanted = distance(begin, start)..distance(begin, end);
         if scratch.cached && matches!(stretch.what, StretchStorage::Stored { .. }) {
+            // Records are numbered within a segment, and there are fewer of them than fit 32 bits.
             let key = (run.opened.number, u32::try_from(index).unwrap_or(u32::MAX));
             let chunk = self.chunks.get(key, || {
                 let mut chunk = vec![0; len];
@@ -274,6 +284,8 @@ impl Set {
         let read = self.chunk(run, stretch, scratch, &mut chunk).map_err(WalkStop::Source);
         let taken = read.and_then(|()| {
             let taken = match &stretch.what {
+                // Only where all pages of the chunk are wanted: then its own bitmap says which of them are
+                // zeros.
                 StretchStorage::Stored { payload, squeezed: true, .. } if wanted == (0..len) => {
                     spread(begin, &chunk, scratch.stored.slice(payload), take)
                 }
@@ -293,6 +305,7 @@ impl Set {
         scratch: &mut ReadScratch,
         chunk: &mut [u8],
     ) -> Result<()> {
+        // Chunks that references ask for are scattered, so what follows them is not worth reading.
         let ahead = if scratch.cached { 0 } else { AHEAD };
         let read = match &stretch.what {
             StretchStorage::Fill(pattern) => {
@@ -302,6 +315,8 @@ impl Set {
             StretchStorage::Same { payload } => {
                 let stored = scratch.stored.read(self, run, payload, ahead);
                 let read = stored.and_then(|stored| self.same(run, stretch, stored, chunk));
+                // A reference can fail through no fault of its own segment, so that is not marked damaged
+                // unread.
                 return read.inspect_err(|_| self.doubt(run.opened));
             }
             StretchStorage::Stored { payload, coded, squeezed } => {
@@ -329,6 +344,7 @@ impl Set {
     fn doubt(&self, opened: &OpenedSegment) {
         let number = opened.number;
         let place = self.map.get(opened.number);
+        // Already decided. Checking it again would read the whole payload for every reference that fails.
         if opened.origin == SegmentOrigin::Stripe || self.map.is(number, DAMAGED) || self.map.is(number, SOUND) {
             return;
         }
@@ -349,11 +365,15 @@ impl Set {
     /// Reads a chunk that equals earlier bytes of the dump.
     fn same(&self, run: &SegmentRun<'_>, stretch: &DumpStretch, stored: &[u8], chunk: &mut [u8]) -> Result<()> {
         let lost = |why: String| Error::Lost { start: stretch.range.start, end: stretch.range.end, why };
+        // The writer refers only to stored chunks. Following chains would let a crafted set recurse without
+        // end.
         if !run.same {
             return Err(lost("it refers to bytes that are a reference themselves".into()));
         }
+        // Its target is checked with the rest, as its payload is now at hand.
         let reference = DumpStretch { what: StretchStorage::Same { payload: 0..8 }, ..stretch.clone() };
         let target = reference.target(stored).map_err(|flaw| lost(flaw.why))?;
+        // A reader state of its own: that of the caller holds the reference that is being read.
         self.with_scratch(|scratch| self.fill(target, chunk, scratch, false))?;
         match format::sum(chunk) == stretch.sum {
             true => Ok(()),
@@ -381,7 +401,9 @@ impl Set {
 
     /// Lends a reader state whose chunks are cached.
     fn with_scratch<T>(&self, work: impl FnOnce(&mut ReadScratch) -> T) -> T {
+        // A state is valid at any time, so a panic elsewhere does not spoil the list.
         let free = || self.scratch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Taken out, not lent under the lock: work may come here again for a reference.
         let idle = free().pop();
         let mut scratch = idle.unwrap_or_else(|| ReadScratch { cached: true, ..ReadScratch::default() });
         let done = work(&mut scratch);
@@ -412,6 +434,7 @@ fn agrees(
     kind: SegmentKind,
 ) -> std::result::Result<ParsedSegment, StructureFlaw> {
     let head = &segment.head;
+    // So that a valid segment of another place is not taken for this one.
     let same = head.kind == kind
         && (head.start, head.end) == (place.start, place.end)
         && (head.stripe, head.shard) == (place.stripe, place.shard)
@@ -429,6 +452,7 @@ fn stretch_at(stretches: &[DumpStretch], at: u64) -> usize {
 
 /// Returns the distance of two bytes in one buffer.
 fn distance(from: u64, to: u64) -> usize {
+    // Too large for a buffer is caught by indexing, where nothing so large exists.
     usize::try_from(to - from).unwrap_or(usize::MAX)
 }
 
@@ -439,6 +463,7 @@ fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut TakeBytes<'_>) -> Res
     let mut page = 0;
     while page < pages {
         let there = is_there(page);
+        // Runs of pages, so that the receiver gets few long stretches.
         let run = (page..pages).take_while(|page| is_there(*page) == there).count();
         let bytes = page * PAGE..chunk.len().min((page + run) * PAGE);
         let at = begin + bytes.start as u64;
@@ -460,6 +485,7 @@ impl StoredPayload {
         let of = (run.opened.number, run.opened.origin);
         let known = self.of == Some(of);
         if !known || start < self.at || end > self.at + self.bytes.len() {
+            // As much as pays in order, but never less than the chunk, and never beyond the payload.
             let until = (run.opened.segment.payload as usize).min(start + ahead).max(end);
             // If reading fails, the buffer belongs to no segment.
             self.of = None;

@@ -21,6 +21,7 @@ pub struct RestoredSegments {
 impl Set {
     /// Returns everything restored since the set was opened, in the order of the parts; missing ones are last.
     pub fn repairs(&self) -> Vec<RestoredSegments> {
+        // The last one is for missing parts.
         let mut found: Vec<Option<RestoredSegments>> = vec![None; self.parts.len() + 1];
         for (number, place) in (0..).zip(self.map.data()) {
             if !self.map.is(number, RESTORED) {

@@ -79,6 +79,7 @@ impl ParityStripe {
             head_len: parity.head_len,
             shards: parity.shards,
         };
+        // These numbers come from a disk and may suit no code.
         match ReedSolomonDecoder::supports(stripe.data, stripe.parity) {
             true => Ok(stripe),
             false => Err(format!("a stripe of {} and {} segments", stripe.data, stripe.parity)),
@@ -92,17 +93,21 @@ impl ParityStripe {
 
     /// Returns one segment for each available shard, except those in `bad`.
     fn sources(&self, set: &Set, bad: &HashSet<(u16, u64)>) -> Vec<ShardSource> {
+        // Data first: as many of these as there are make decoding cheaper than parity does.
         let numbers = set.map.stripe(self.number).iter().filter(|n| !set.map.is(**n, DAMAGED));
         let data = numbers.map(|n| (Some(*n), set.map.get(*n)));
         let parity = set.map.parity_of(self.number).iter().map(|place| (None, *place));
         let mut sources: Vec<ShardSource> = Vec::new();
         for (number, place) in data.chain(parity) {
             let shard = usize::from(place.shard);
+            // Of copies of a shard one is enough. The code takes each shard once.
             let known = sources.iter().any(|source| source.shard == shard);
             if known || place.part == ABSENT || bad.contains(&(place.part, place.position)) {
                 continue;
             }
             let source = match self.shards.get(shard) {
+                // What contradicts the stripe's own description is not used, as it would spoil all that is
+                // restored.
                 Some(of) if number.is_some() && of.len == place.len => {
                     ShardSource { shard, place, number, position: place.position, len: place.len as usize }
                 }
@@ -130,15 +135,20 @@ impl ParityStripe {
                 let gone = self.data + self.parity - sources.len();
                 return Err(format!("{gone} segments of its stripe are missing or damaged, {} may be", self.parity));
             }
+            // If they fit memory, all that are missing: decoding costs the same, and reading in order asks
+            // for them next.
             let bytes = missing.iter().map(|n| self.shards[*n].len as usize).sum::<usize>();
             let kept = if bytes <= TOGETHER { missing } else { vec![wanted] };
             match self.decode(set, &sources, &kept).and_then(|restored| self.verify(restored)) {
                 Ok(restored) => return Ok(restored),
                 // One of the sources is damaged: retry without it, if there are enough.
                 Err(why) => {
+                    // Whole segments are read again only here: their checksums cost nothing as long as the
+                    // result verifies.
                     let before = bad.len();
                     let unsound = sources.iter().filter(|source| !self.is_sound(set, source));
                     bad.extend(unsound.map(|source| (source.place.part, source.place.position)));
+                    // Another try would take the same sources and fail alike.
                     if bad.len() == before {
                         return Err(why);
                     }
@@ -159,6 +169,7 @@ impl ParityStripe {
         let mut slice = vec![0; SLICE.min(self.len)];
         let mut decoder = ReedSolomonDecoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
         for from in (0..self.len).step_by(SLICE) {
+            // The last slice is shorter, and the code works on what it is given.
             slice.truncate(self.len - from);
             decoder.reset(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
             for source in sources {
@@ -172,6 +183,7 @@ impl ParityStripe {
             let decoded = decoder.decode().map_err(|e| e.to_string())?;
             for (shard, bytes) in &mut out {
                 let piece = decoded.restored_original(*shard).ok_or("the erasure code returned nothing")?;
+                // The rest of the shard is the padding up to the longest segment.
                 let rest = (self.shards[*shard].len as usize).saturating_sub(from);
                 bytes.extend_from_slice(&piece[..rest.min(piece.len())]);
             }
@@ -186,6 +198,7 @@ impl ParityStripe {
             None => set.read_head(&source.place, SegmentKind::Parity).ok().map(|segment| segment.payload_sum),
         };
         let sound = known.is_some() && known == checksum(set, source).ok();
+        // Parity has no mark: it is left out for this try only, by its place.
         if let (false, Some(number)) = (sound, source.number) {
             set.map.mark(number, DAMAGED);
         }
@@ -204,6 +217,7 @@ impl ParityStripe {
         let mut verdicts: Vec<(SegmentPlace, bool)> = parity.iter().map(|source| (source.place, true)).collect();
         let mut slice = vec![0; SLICE.min(self.len)];
         let mut encoder = ReedSolomonEncoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
+        // An encoder takes shards in their order.
         let mut ordered = data;
         ordered.sort_unstable_by_key(|source| source.shard);
         for from in (0..self.len).step_by(SLICE) {
@@ -285,6 +299,7 @@ impl Set {
         for (shard, bytes) in others {
             let of_shard = |n: &&SegmentNumber| usize::from(self.map.get(**n).shard) == shard;
             if let Some(number) = self.map.stripe(place.stripe).iter().find(of_shard) {
+                // Another thread may have restored it meanwhile. Either result will do.
                 let _: Result<_, Why> = self.restored.get(*number, || Ok(bytes.into()));
             }
         }
