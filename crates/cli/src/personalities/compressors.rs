@@ -28,6 +28,7 @@ pub(super) fn list_compressors(program: &str) -> String {
 /// Returns the codec with the name of a compressor.
 fn choice(name: &str) -> Option<Choice> {
     // They differ in the program that compresses.
+    // Nothing else in the image tells them apart.
     let name = if name == "libdeflate" { "deflate" } else { name };
     name.parse().ok()
 }

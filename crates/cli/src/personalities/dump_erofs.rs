@@ -88,6 +88,7 @@ struct DumpOptions {
 pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     let mut options = DumpOptions::default();
     for word in parse_getopt(TABLE, args)? {
+        // Later options may change what earlier ones mean, so the line is translated when it is complete.
         match word {
             ParsedWord::Plain(word) => options.plain.push(word),
             ParsedWord::Becomes(made) => options.out.append(made),
@@ -95,6 +96,7 @@ pub(super) fn dump_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
                 options.take_option(name, values.into_iter().next().unwrap_or_default())?;
             }
         }
+        // At once, as dump.erofs does: what comes after it is not even checked.
         match options.print {
             Some("-V") => return Ok(version_text("dump.erofs (erofs-utils)", VERSION)),
             Some(_) => return Ok(TranslatedLine::Help(TABLE)),
@@ -138,9 +140,11 @@ impl DumpOptions {
             ["--".into(), image.clone(), path].into_iter().for_each(|word: OsString| line.operand(word));
             return Ok(TranslatedLine::Run(line, ExitPolicy { usage: Some(1), ..ExitPolicy::default() }));
         }
+        // As dump.erofs does without options.
         facts.superblock |= !named && !facts.statistics;
         let mut line = CommandLine::new("info");
         line.append(out);
+        // A NID is looked up when the results are printed. packfs has no option for it.
         if let Some(path) = &facts.path {
             line.set("--inode", path);
         }
@@ -190,6 +194,7 @@ impl RequestedFacts {
         #[allow(clippy::cast_precision_loss, reason = "two decimals of it are shown")]
         let ratio = match facts.size {
             // As the C library prints it.
+            // status.
             0 => "-nan".to_owned(),
             size => format!("{:.2}", stored as f64 * 100.0 / size as f64),
         };
@@ -236,6 +241,8 @@ fn superblock(image: &ErofsReader, out: &mut impl Write) -> Result<()> {
             line(&format!("Filesystem {what} nid"), nid.0.to_string())?;
         }
     }
+    // The feature bit says whether the superblock has a list of algorithms or one distance of LZ4 in that
+    // place.
     if superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
         let names: Vec<_> = superblock.compression.iter().map(ErofsCompression::name).collect();
         line("Filesystem compr_algs", names.join(", "))?;
@@ -254,6 +261,7 @@ fn superblock(image: &ErofsReader, out: &mut impl Write) -> Result<()> {
     let incompat = INCOMPAT.iter().filter(|(bit, _)| superblock.incompat.contains(*bit)).map(|(_, name)| *name);
     line("Filesystem incompatible features", spaced(incompat))?;
     line("Filesystem UUID", uuid_text(superblock.uuid))?;
+    // dump.erofs has no line for it otherwise.
     if !superblock.incompat.is_empty() {
         line("Required upstream Linux kernel version", Kernel::needed(&superblock.features()).to_string())?;
     }
@@ -267,9 +275,11 @@ fn spaced<'n>(names: impl Iterator<Item = &'n str>) -> String {
 
 /// Prints the entries of a directory, with itself and its parent.
 fn entries(image: &ErofsReader, dir: Nid, out: &mut impl Write) -> Result<()> {
+    // As names, so that `.` and `..` are sorted among the others, as they are in the image.
     let mut all: Vec<(Box<[u8]>, Nid)> =
         image.read_dir(dir)?.into_iter().map(|entry| (entry.name, entry.nid)).collect();
     all.push((b".".as_slice().into(), dir));
+    // The root is its own parent there, too.
     all.extend(image.parent(dir)?.map(|parent| (b"..".as_slice().into(), parent)));
     all.sort();
     writeln!(out, "\n       NID TYPE  FILENAME")?;
@@ -325,6 +335,7 @@ impl<W: Write> ExtentRows<'_, W> {
     fn pieces(&mut self, placed: &PlacedPiece, facts: &InodeFacts, block: u64) -> io::Result<()> {
         let PlacedPiece { offset, len, .. } = *placed;
         let whole = match facts.layout {
+            // Their last block belongs to the file alone, so that its rest counts.
             Layout::Plain | Layout::Chunks => len.next_multiple_of(block),
             _ => len,
         };
@@ -335,6 +346,7 @@ impl<W: Write> ExtentRows<'_, W> {
             return self.row(offset, whole, (stored.position, stored_len), device);
         };
         let mut at = 0;
+        // Chunks are rows of their own, even if they follow each other: so dump.erofs maps them.
         while at < whole {
             let len = chunk.min(whole - at);
             self.row(offset + at, len, (stored.position + at, len), device)?;
@@ -358,9 +370,11 @@ impl<W: Write> ExtentRows<'_, W> {
 
 /// Returns the first path of an inode.
 pub(super) fn path_of(image: &ErofsReader, nid: Nid) -> Result<Vec<u8>> {
+    // It has no entry, so that a walk would not find it.
     if image.superblock().packed == Some(nid) {
         return Ok(b"(packed file)".to_vec());
     }
+    // EROFS stores parents of directories only, so the path of anything else is searched for.
     let mut walk = Walk::new(image, &[])?;
     while let Some(visit) = walk.step()? {
         if visit.nid == nid {

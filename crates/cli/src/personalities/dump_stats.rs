@@ -81,6 +81,7 @@ fn count(image: &ErofsReader) -> Result<ImageCounts> {
         counts.types[number] += 1;
     }
     // What it takes counts, but it has no name.
+    // dump.erofs adds it after the walk.
     if let Some(packed) = image.superblock().packed {
         let facts = image.facts(packed)?;
         counts.add_layout(&facts);
@@ -113,6 +114,7 @@ pub(super) fn print(image: &ErofsReader, out: &mut impl Write) -> Result<()> {
         writeln!(out, "\n{what} file size distribution:")?;
         writeln!(out, "{:<23}count            ratio |{:<BAR$}|", ">=(KB) .. <(KB)", "distribution")?;
         for (n, count) in rows.into_iter().enumerate() {
+            // The first row is the one below 1 KiB.
             let from = if n == 0 { 0 } else { 1 << (n - 1) };
             let to = if n + 1 < SIZES { (1 << n).to_string() } else { String::new() };
             write!(out, "{from:>6} .. {to:<6}")?;
@@ -131,6 +133,7 @@ pub(super) fn print(image: &ErofsReader, out: &mut impl Write) -> Result<()> {
 /// Prints the end of a row: a count, and its share of all files with a bar.
 fn share(count: u64, files: u64, out: &mut impl Write) -> Result<()> {
     let ratio = if files == 0 { 0.0 } else { percent(count, files) };
+    // In integers, so that the bar of all files is exactly as wide as the table.
     let bar = usize::try_from(u128::from(count) * BAR as u128 / u128::from(files.max(1))).unwrap_or(BAR);
     writeln!(out, "\t{count:<9}{ratio:>11.2}% |{:<BAR$}|", "#".repeat(bar))?;
     Ok(())

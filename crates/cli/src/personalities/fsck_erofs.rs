@@ -78,6 +78,7 @@ struct FsckOptions {
 
 /// Translates a command line.
 pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    // Defaults of fsck.erofs, as of tar: only root can give files away.
     let is_root = rustix::process::geteuid().is_root();
     let mut options = FsckOptions {
         plain: Vec::new(),
@@ -94,6 +95,7 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
         of_extraction: None,
         print: None,
     };
+    // All options are read before `-V` counts: unlike dump.erofs, fsck.erofs notices wrong ones first.
     for word in parse_getopt(TABLE, args)? {
         match word {
             ParsedWord::Plain(word) => options.plain.push(word),
@@ -142,21 +144,26 @@ impl FsckOptions {
     fn translate(mut self) -> Result<TranslatedLine, String> {
         let [image] = &self.plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
         let image = image.clone();
+        // First, and before packfs would tell the format: callers try fsck.erofs on any image to see if it is
+        // one.
         require_erofs(Path::new(&image), self.offset)?;
         // A path overrides a number, in any order.
         let nid = self.nid.filter(|nid| self.path.is_none() && nid.0 > 0);
         let target = find_entry(Path::new(&image), self.offset, nid, self.path.take());
         let target = target.map_err(|error| format!("{}: {error}", display(Path::new(&image))))?;
+        // The root is the whole image, which needs no path.
         let target = target.filter(|target| components(target.path.as_bytes()).next().is_some());
         let mut line = match self.extract.take() {
             None if target.is_some() => return Err(refusals::PART_OF_AN_IMAGE.error("--path, --nid")),
             None => {
+                // packfs check has none of these options, and would not say what is missing.
                 if let Some(option) = self.of_extraction {
                     return Err(format!("{option} must be used together with --extract=DIR"));
                 }
                 CommandLine::new("check")
             }
             Some(dir) => {
+                // A mistyped variable would overwrite the system.
                 if components(dir.as_bytes()).next().is_none() && dir.as_bytes().starts_with(b"/") && !self.force {
                     return Err("--extract=/ must be used together with --force".into());
                 }
@@ -164,6 +171,8 @@ impl FsckOptions {
                 line.set("--directory", dir);
                 line.switch_if(self.overwrite, "--force");
                 line.switch_if(!self.keeps_owners, "--no-owner");
+                // Without `--preserve-perms` the umask applies, which packfs leaves out for exactly the
+                // image's permissions.
                 if let Some(mode) = umask_changes().filter(|_| !self.keeps_permissions) {
                     line.set("--mode", mode);
                 }
@@ -176,6 +185,7 @@ impl FsckOptions {
                 line
             }
         };
+        // fsck.erofs prints nothing if all is well.
         line.switch("--quiet");
         if self.offset > 0 {
             line.set("--offset", self.offset.to_string());
@@ -206,6 +216,7 @@ fn find_entry(
     if nid.is_none() && path.is_none() {
         return Ok(None);
     }
+    // Once more, for the lookup only: the command that is made opens it for itself.
     let reader = ErofsReader::open(Arc::new(FileAt::open(image, offset)?), ReadOptions::default())?;
     let (nid, path) = match (nid, path) {
         (Some(nid), _) => (nid, OsString::from_vec(super::dump_erofs::path_of(&reader, nid)?)),
@@ -220,6 +231,7 @@ fn find_entry(
 
 /// Returns the value of `--mode` that takes away from the permissions of entries what the umask takes away from those of new files.
 fn umask_changes() -> Option<String> {
+    // The mask can only be read by setting it. No other thread runs yet that could make a file in between.
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(mask);
     let of = |(class, shift): (char, u32)| {

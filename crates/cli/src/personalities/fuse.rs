@@ -89,11 +89,14 @@ pub(super) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         log: None,
         remote: RemoteArgs::default(),
     };
+    // Only after the mount: a caller waits on the pipe before it starts what uses the directory.
     let ready = options.notify.clone();
     let result = mount::run_then(&args, move || ready.as_deref().map_or(Ok(()), |pipe| notify(pipe, b's')));
     if result.is_err()
         && let Some(pipe) = &options.notify
+    // A caller that waits would wait for ever.
     {
+        // The error of the mount is the one to report.
         let _ = notify(pipe, b'f');
     }
     failure::report_outcome(result, &failure::ExitPolicy::default())
@@ -101,6 +104,7 @@ pub(super) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
 
 /// Tells success or failure through a named pipe.
 fn notify(pipe: &Path, what: u8) -> anyhow::Result<()> {
+    // A regular file of this name would be overwritten.
     if !pipe.metadata()?.file_type().is_fifo() {
         anyhow::bail!("{}: not a named pipe", display(pipe));
     }
@@ -138,6 +142,7 @@ fn parse(args: Vec<OsString>) -> Result<FuseOptions, String> {
     while let Some(arg) = args.next() {
         let text = arg.to_str().unwrap_or_default();
         match text {
+            // As in libfuse, `-d` implies `-f`.
             "-f" | "-d" => options.foreground = true,
             "-s" => options.single_thread = true,
             "-h" | "--help" => options.help = true,
@@ -148,6 +153,7 @@ fn parse(args: Vec<OsString>) -> Result<FuseOptions, String> {
             }
             "--" => options.paths.extend(args.by_ref().map(PathBuf::from)),
             _ if text.starts_with("-o") => options.take_list(OsStr::new(&text[2..]))?,
+            // As `-o offset=N`, which squashfuse has.
             _ if text.starts_with("--offset=") => options.take_list(OsStr::new(&text[2..]))?,
             _ if text.starts_with("--device=") => options.devices.push(text["--device=".len()..].into()),
             _ if text.starts_with("--dbglevel=") => {}
@@ -162,6 +168,7 @@ impl FuseOptions {
     fn take_list(&mut self, list: &OsStr) -> Result<(), String> {
         let list = list.to_str().ok_or("options that are not UTF-8")?;
         for word in list.split(',').filter(|word| !word.is_empty()) {
+            // With its `=`, as the list has it for those that take a value.
             let name = word.find('=').map_or(word, |equals| &word[..=equals]);
             match (name, word.split_once('=')) {
                 // 0 is what the image says.

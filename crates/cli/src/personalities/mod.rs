@@ -90,6 +90,7 @@ const PERSONALITIES: &[EmulatedProgram] = &[
         run: CommandHandler::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE),
         failure: 1,
     },
+    // sqfstar is mksquashfs that reads an archive, and has its options.
     EmulatedProgram {
         name: "sqfstar",
         refusals: refusals::OF_MKSQUASHFS,
@@ -168,6 +169,7 @@ const PERSONALITIES: &[EmulatedProgram] = &[
 pub(crate) fn run_by_name() -> Option<ExitCode> {
     let mut args = arguments::command_line().into_iter();
     let started = args.next()?;
+    // By its last component, whatever the link or the search path.
     let name = Path::new(&started).file_name().and_then(OsStr::to_str)?;
     find_program(name).map(|personality| personality.run(args.collect()))
 }
@@ -234,6 +236,7 @@ impl EmulatedProgram {
 
     /// Runs a command of packfs and prints its results in the program's way.
     fn run_and_print(&self, line: CommandLine, printer: &dyn ResultPrinter) -> ExitCode {
+        // With the parser of packfs, so that an option that is translated wrongly fails here as anywhere.
         let shown = match parse(line.into_words()) {
             Ok(cli) => printer.print_results(cli.command),
             Err(error) => Err(UsageError(error.to_string()).into()),
@@ -308,6 +311,7 @@ fn install_links(dir: &Path) -> Result<CommandOutcome> {
     let mut said = Vec::new();
     for personality in PERSONALITIES {
         let link = dir.join(personality.name);
+        // Called again, for example by a package's script, nothing changes.
         if std::fs::read_link(&link).ok().as_ref() != Some(&program) {
             symlink(&program, &link).with_context(|| format!("cannot make the link {}", display(&link)))?;
         }

@@ -85,8 +85,10 @@ fn parse_line(
     let mut words = Vec::new();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
+        // `-` alone is a plain word: standard input or output.
         let Some(name) = arg.to_str().filter(|text| text.len() > 1 && text.starts_with('-')) else {
             words.push(ParsedWord::Plain(arg));
+            // All words after the first plain one, even those that begin with `-`.
             if options_first {
                 words.extend(args.by_ref().map(ParsedWord::Plain));
             }
@@ -99,6 +101,7 @@ fn parse_line(
             OptionValues::One => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
             OptionValues::Rest => args.by_ref().collect(),
             OptionValues::List => args.by_ref().take_while(|word| word != ";").collect(),
+            // These programs attach no values with `=`.
             OptionValues::Optional => Vec::new(),
         };
         words.extend(word_of(option, name, values)?);
@@ -117,15 +120,19 @@ pub(super) fn parse_getopt(table: &'static [ForeignOption], args: Vec<OsString>)
             words.push(ParsedWord::Plain(arg));
             continue;
         };
+        // What follows is never an option, and the `--` itself is dropped.
         if text == "--" {
             words.extend(args.by_ref().map(ParsedWord::Plain));
         }
+        // One option a round: a word such as `-hq` has several.
         while text.len() > 1 && text != "--" {
             let (name, attached) = split_option(&text);
             let option = find_option(table, &name)?;
+            // What is attached to a flag of one letter are further flags, not a value.
             let next = option.takes == OptionValues::Nothing && !name.starts_with("--");
             let rest = attached.clone().filter(|_| next).map(|rest| format!("-{rest}"));
             let values: Vec<OsString> = match (option.takes, attached) {
+                // Only a long one comes here: `--quiet=1`.
                 (OptionValues::Nothing, Some(_)) if !next => return Err(format!("{name}: it takes no value")),
                 (OptionValues::Nothing, _) | (OptionValues::Optional, None) => Vec::new(),
                 (_, Some(value)) => vec![value.into()],
@@ -147,6 +154,7 @@ fn split_option(text: &str) -> (String, Option<String>) {
             None => (text.into(), None),
         };
     }
+    // Its second character may have several bytes, of a name that no option has.
     let end = text.char_indices().nth(2).map_or(text.len(), |(end, _)| end);
     (text[..end].into(), (end < text.len()).then(|| text[end..].into()))
 }
@@ -156,8 +164,10 @@ fn find_option(table: &'static [ForeignOption], name: &str) -> Result<&'static F
     if let Some(option) = table.iter().find(|option| option.names.contains(&name)) {
         return Ok(option);
     }
+    // Only long names may be cut short.
     let begins = |option: &&ForeignOption| name.len() > 2 && option.names.iter().any(|full| full.starts_with(name));
     let mut found = table.iter().filter(begins);
+    // An exact name was found before, so that it may begin others.
     match (found.next(), found.next()) {
         (Some(option), None) => Ok(option),
         (Some(_), Some(_)) => Err(format!("{name}: several options begin like this")),
@@ -183,8 +193,10 @@ fn fill_template(made: &'static [&'static str], value: Option<&OsString>) -> Res
             line.switch(option);
             continue;
         };
+        // Without a value in the template, it is the same for any value.
         match (template.split_once("{}"), value) {
             (None, _) | (_, None) => line.set(name, template),
+            // As bytes: a path need not be UTF-8, unless text surrounds it.
             (Some(("", "")), Some(value)) => line.set(name, value),
             (Some((before, after)), Some(value)) => {
                 let value = value.to_str().ok_or_else(|| format!("{}: not UTF-8", display(Path::new(value))))?;

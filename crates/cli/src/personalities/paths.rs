@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Returns a path that cannot be taken for an option or a pack list.
 pub(super) fn safe_path(path: &OsStr) -> OsString {
     match path.as_bytes() {
+        // As `./@list` it is a path to packfs, and the same path to the system.
         [b'@' | b'-', _, ..] => PathBuf::from(".").join(path).into_os_string(),
         _ => path.to_owned(),
     }
@@ -19,6 +20,7 @@ pub(super) fn glob_of(path: &Path) -> Result<String, &'static str> {
     for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
         pattern.push('/');
         for letter in name.chars() {
+            // What has a meaning in packfs's globs, so that it stands for itself.
             if "*?[]{}\\!".contains(letter) {
                 pattern.push('\\');
             }

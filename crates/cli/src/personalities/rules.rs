@@ -12,6 +12,7 @@ pub(super) fn rule_word(name: &str, value: &str) -> Result<String, String> {
     for letter in value.chars() {
         match letter {
             '\n' => return Err(format!("{value:?}: a line break cannot be in a rule")),
+            // The quote ends what is quoted, so it is escaped within quotes of its own.
             '"' => word.push_str("\"\\\"\""),
             letter if letter.is_ascii_whitespace() => {
                 let _ = write!(word, "\"{letter}\"");
@@ -51,6 +52,7 @@ pub(super) fn read_contexts(
     mount_point: &str,
 ) -> Result<Vec<String>, String> {
     let mount_point = mount_point.trim_matches('/');
+    // It becomes part of words of rules, where these would have a meaning.
     if mount_point.contains(|letter: char| letter.is_ascii_whitespace() || "\"=".contains(letter)) {
         return Err(format!("--mount-point {mount_point}: packfs supports no blanks, quotes or `=` in it"));
     }
@@ -59,6 +61,7 @@ pub(super) fn read_contexts(
         Some(label) => rule_word("xattr", &format!("{LABEL}={label}")),
         None => Ok(format!("drop-xattr={LABEL}")),
     };
+    // First, so that any line that matches counts more: rules set a value one after the other.
     let mut rules = vec![format!("all -> {}", label(missing)?)];
     let mut exact = Vec::new();
     for_each_line(option, file, |line| {
@@ -71,6 +74,7 @@ pub(super) fn read_contexts(
         let kind = match kind {
             None => "",
             Some("--") => " type=file",
+            // The letters are those of `find -type`, which packfs takes too.
             Some(kind @ ("-d" | "-l" | "-c" | "-b" | "-p" | "-s")) => &format!(" type={}", &kind[1..]),
             Some(kind) => return Err(format!("unknown type {kind}")),
         };
@@ -83,13 +87,17 @@ pub(super) fn read_contexts(
                 }
             }
             None => {
+                // The pattern is anchored to the path without its slash, so it may not begin with an operator
+                // that would then apply to nothing.
                 let inside = pattern.strip_prefix('/').filter(|rest| !rest.starts_with(['?', '*', '+', '{']));
                 let inside = inside.ok_or_else(|| refusals::LABEL_PATTERNS.error(pattern))?;
+                // In a group, as an alternative would otherwise be anchored at one end only.
                 rules.push(format!("{}{kind} -> {effect}", rule_word(&test, &format!("^(?:{inside})$"))?));
             }
         }
         Ok(())
     })?;
+    // After all patterns: a later rule wins, and exact paths count more.
     rules.append(&mut exact);
     Ok(rules)
 }
@@ -100,6 +108,7 @@ fn below<'p>(path: &'p str, mount_point: &str) -> Option<&'p str> {
     match rest {
         _ if mount_point.is_empty() => Some(path),
         "" => Some("/"),
+        // `/systemd` does not lie below `/system`.
         _ => rest.starts_with('/').then_some(rest),
     }
 }
@@ -110,6 +119,7 @@ fn plain(pattern: &str) -> Option<String> {
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
         match letter {
+            // An escaped letter or digit is a class such as `\d`, not that character.
             '\\' => path.push(letters.next().filter(|letter| !letter.is_ascii_alphanumeric())?),
             '.' | '^' | '$' | '?' | '*' | '+' | '|' | '[' | '(' | '{' => return None,
             letter => path.push(letter),
@@ -134,9 +144,11 @@ pub(super) fn read_attributes(option: &str, file: &str) -> Result<Vec<String>, S
             let value = match value.strip_prefix('"').map(|value| value.strip_suffix('"').and_then(unescaped)) {
                 None => value.to_owned(),
                 Some(None) => return Err(wrong("the value is not well-formed".into())),
+                // As hexadecimal, so that values that are no text fit a line.
                 Some(Some(bytes)) => bytes.iter().fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
             };
             let test = rule_word("path", path);
+            // A value without quotes is in hexadecimal or base64 already, as getfattr marks it.
             let effect = rule_word("xattr", &format!("{name}={value}"));
             rules.push(format!("{} -> {}", test.map_err(wrong)?, effect.map_err(wrong)?));
         } else if !line.is_empty() && !line.starts_with('#') {
@@ -148,6 +160,7 @@ pub(super) fn read_attributes(option: &str, file: &str) -> Result<Vec<String>, S
 
 /// Reads a text in which a backslash stands before three octal digits, a quote or a backslash.
 fn unescaped(text: &str) -> Option<Vec<u8>> {
+    // `0t` is packfs's form of texts with octal escapes; getfattr escapes the quote as well.
     xattr_value(format!("0t{}", text.replace("\\\"", "\"")).as_bytes()).ok()
 }
 

@@ -38,17 +38,21 @@ pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<TranslatedLine, String> {
             ParsedWord::Option("--version", _) => {
                 return Ok(version_text("sqfs2tar (squashfs-tools-ng)", NG_VERSION));
             }
+            // Only help is left.
             ParsedWord::Option(..) => return Ok(TranslatedLine::Help(TABLE)),
         }
     }
+    // As for all these programs, one image.
     let [image] = &plain[..] else { return Err("expected: sqfs2tar [OPTIONS] IMAGE".into()) };
     match &dirs[..] {
         // The root itself is stored only under a name.
         [] if line.has("--prefix") => {}
+        // With `*` instead of the whole image, the root gets no entry of its own.
         [] => {
             line.switch("--ignore-missing");
             dirs.push("*".into());
         }
+        // One directory becomes the root, as sqfs2tar does it; several keep their paths, or they would mix.
         [dir] if !keeps => {
             let dir = dir.to_str().ok_or_else(|| format!("{}: not UTF-8", display(Path::new(dir))))?;
             let depth = dir.split('/').filter(|part| !matches!(*part, "" | ".")).count();

@@ -62,6 +62,7 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<TranslatedLine, String> {
             ParsedWord::Option("--inode-num", _) => more.switch("--inodes"),
             ParsedWord::Option("--super", _) => more.switch("--superblocks"),
             ParsedWord::Option("--extract", values) => {
+                // sqfsdiff writes into a directory that exists.
                 more.switch("--force");
                 values.into_iter().for_each(|dir| more.set("--extract", dir));
             }
@@ -79,6 +80,7 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<TranslatedLine, String> {
         return Err("expected: sqfsdiff [OPTIONS] --old IMAGE --new IMAGE".into());
     };
     let mut line = CommandLine::new("diff");
+    // The lines are printed here, in the order in which packfs finds the differences.
     line.switch("--quiet");
     line.set("--ignore", ignored.join(","));
     line.append(more);
@@ -105,10 +107,12 @@ fn compare(args: &DiffArgs, out: &mut impl Write) -> Result<u8> {
     let mut superblock_fields = Vec::new();
     let mut printed = Ok(());
     diff::each_difference(args, &mut |difference| {
+        // These come in between, but are printed last, and only if all else is equal.
         if let Aspect::Superblock(_) = difference.aspect {
             return superblock_fields.push(difference);
         }
         status = DIFFERENT;
+        // The callback cannot stop the comparison; after an error nothing more is written.
         if printed.is_ok() {
             printed = print(&difference, &mut last_line, &mut sides, out);
         }
@@ -131,6 +135,7 @@ fn print(
     out: &mut impl Write,
 ) -> Result<()> {
     let line = difference_line(difference);
+    // Equal lines follow each other, as differences of an entry come together.
     if line != *last_line {
         out.write_all(&line)?;
     }
@@ -164,10 +169,12 @@ impl<'a> ComparedImage<'a> {
     fn below(&mut self, dir: &[u8], mark: &[u8], out: &mut impl Write) -> Result<()> {
         let opened = match &mut self.opened {
             Some(opened) => opened,
+            // Only now, as most comparisons never need it.
             none => none.insert(open::path(self.path, CACHE, &self.args.remote)?),
         };
         let mut walk = Walk::new(opened.image(), &[PathBuf::from(OsStr::from_bytes(dir))])?;
         while let Some(visit) = walk.step()? {
+            // The directory itself has its line already.
             if visit.path.len() > dir.len() {
                 out.write_all(&[mark, visit.path, b"\n"].concat())?;
             }

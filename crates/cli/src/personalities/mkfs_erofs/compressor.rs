@@ -24,6 +24,7 @@ fn parse_codec(text: &str) -> Result<ImageCodec, String> {
     let mut level = None;
     let mut options = Vec::new();
     for part in parts {
+        // A bare number is the level.
         match part.split_once('=').unwrap_or(("level", part)) {
             ("level", value) => level = Some(value.parse::<u32>().map_err(|_| wrong(part))?),
             ("dictsize", value) if name == "lzma" => options.push(format!("dict={value}")),
@@ -42,6 +43,7 @@ fn parse_codec(text: &str) -> Result<ImageCodec, String> {
         _ => return Err(format!("-z {text}: there is no compressor {name}")),
     };
     let mut level = level.or(default);
+    // As xz has them: 100 and more are the levels with `-e`.
     if name == "lzma" && level.is_some_and(|level| (100..110).contains(&level)) {
         level = level.map(|level| level - 100);
         options.insert(0, "extreme".into());

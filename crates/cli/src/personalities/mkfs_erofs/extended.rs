@@ -55,6 +55,7 @@ impl ExtendedOptions {
             ("force-inode-compact", None) => {
                 self.set("compact-inodes", true);
                 self.forget("extended-inodes");
+                // A compact inode has no time of its own, so the time of the image stands for all.
                 self.ignore_mtime = true;
             }
             ("force-chunk-indexes", None) => self.set("chunk-indexes", on),
@@ -77,6 +78,7 @@ impl ExtendedOptions {
         let bits = super::parse_number(text).filter(|bits| *bits < 1 << BITS.len());
         let bits =
             bits.ok_or_else(|| format!("--zfeature-bits {text}: expected a number below {}", 1 << BITS.len()))?;
+        // As in mkfs.erofs, bits above the highest one that is set leave their features alone.
         for (bit, feature) in BITS.iter().enumerate().take_while(|(bit, _)| bits >> bit > 0) {
             let is_on = bits >> bit & 1 == 1;
             self.take_word(&if is_on { (*feature).to_owned() } else { format!("^{feature}") })?;
@@ -107,12 +109,15 @@ impl ExtendedOptions {
             self.forget("legacy-compress");
         }
         for feature in OFF.into_iter().filter(|_| !fast) {
+            // What the command line sets, on or off, stays as it is.
             let known = self.words.iter().any(|word| word.trim_start_matches('^') == feature);
+            // `^fragments` would cancel it.
             let implied = feature == "fragments" && self.has("all-fragments");
             if !known && !implied {
                 self.set(feature, false);
             }
         }
+        // Of features that do nothing without a compressor packfs would complain.
         self.words.retain(|word| compressed || !COMPRESSED.contains(&word.trim_start_matches('^')));
         (!self.words.is_empty()).then(|| self.words.join(","))
     }

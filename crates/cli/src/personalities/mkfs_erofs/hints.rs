@@ -43,9 +43,11 @@ impl CompressHints {
             compressor.parse().map_err(|_| format!("{compressor}: expected the number of a compressor"))?;
         // As mkfs.erofs does with a warning, too.
         if !size.is_multiple_of(BLOCK_MIN) {
+            // A line that is dropped is no reason to fail: scripts have hints for other block sizes.
             say(format_args!("mkfs.erofs: --compress-hints: {size} is not a cluster size: ignored"));
             return Ok(());
         }
+        // The pattern is translated now, so that an error has the number of its line.
         self.0.push(CompressHint {
             size,
             compressor,
@@ -70,6 +72,7 @@ impl CompressHints {
                 (size, 0) => format!("cluster={size}"),
                 (size, _) => format!("cluster={size} codec={codec}"),
             };
+            // `stop`, as the first line that matches counts, while of rules the last one would.
             Ok(format!("{test} type=file -> {effect} stop"))
         };
         self.0.iter().map(rule).collect()
@@ -78,6 +81,7 @@ impl CompressHints {
     /// Returns the oldest Linux that reads what the hints ask for, if it is newer than packfs's default.
     pub(super) fn kernel(&self, codecs: &[ImageCodec]) -> Option<LinuxVersion> {
         let needed = |hint: &CompressHint| match hint.size {
+            // What the rule `store` needs.
             0 => Some((5, 15)),
             _ => codecs.get(hint.compressor)?.1,
         };

@@ -20,6 +20,7 @@ pub(super) fn smallest_block_size(sources: &[OsString]) -> Result<u32, String> {
 
 fn image_block_size(path: &Path) -> Result<u32, String> {
     let no_image = |why: String| format!("{}: {why}; a source is a directory or an EROFS image", display(path));
+    // Only the header is read, to fail for a file that is no image before packfs makes anything.
     let bytes = FileAt::open(path, 0).map_err(|error| no_image(error.to_string()))?;
     let image =
         ErofsReader::open(Arc::new(bytes), ReadOptions::default()).map_err(|error| no_image(error.to_string()))?;

@@ -116,6 +116,7 @@ pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
         }
     }
     match options.print {
+        // Tests and scripts search the second line for the compressors that they may use.
         Some("-V") => Ok(TranslatedLine::Print(format!(
             "mkfs.erofs (erofs-utils) {VERSION} (packfs {})\n\
              available compressors: lz4, lz4hc, lzma, deflate, libdeflate, zstd\n",
@@ -130,6 +131,7 @@ pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
 fn parse_number(text: &str) -> Option<u64> {
     match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
+        // `0` alone is decimal, and has no digits after its first one.
         (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
         (None, _) => text.parse().ok(),
     }
@@ -150,7 +152,10 @@ impl MkfsOptions {
             ("--zD", _) => return refused("expected 0 or 1"),
             ("--chunksize", _) => self.chunk_size = Some(text),
             ("-x", _) => match text.parse::<i64>() {
+                // Any negative number turns attributes off; the others say from how many files on they are
+                // shared.
                 Ok(tolerance) if tolerance < 0 => self.out.switch("--no-xattrs"),
+                // packfs's default, too.
                 Ok(2) => {}
                 Ok(more) => self.out.set("--xattr-share", more.min(u32::MAX.into()).to_string()),
                 Err(_) => return refused("expected a number"),
@@ -166,8 +171,10 @@ impl MkfsOptions {
             ("-C", _) => self.cluster = Some(text),
             ("-E", _) => {
                 self.extended.take(&text)?;
+                // Taken out, as only the last of `-E force-inode-compact` and `--preserve-mtime` counts.
                 self.ignore_mtime |= std::mem::take(&mut self.extended.ignore_mtime);
             }
+            // As C reads numbers, since build systems write hexadecimal.
             ("-T", _) => match parse_number(&text) {
                 Some(secs) => self.time = Some(secs),
                 None => return refused("expected seconds since 1970"),
@@ -221,6 +228,7 @@ impl MkfsOptions {
             ("--ungzip" | "--unxz", "") => {}
             ("--ungzip" | "--unxz", _) => return Err(refusals::WRITTEN_ARCHIVE.error(format_args!("{name}={text}"))),
             ("--zfeature-bits", _) => self.extended.take_bits(&text)?,
+            // Android's build always gives it; alone it would ask for a table that packfs lacks.
             ("--product-out", _) => self.product_out = true,
             _ => self.print = Some(name),
         }
@@ -231,6 +239,7 @@ impl MkfsOptions {
         let fast = wants_packfs_defaults();
         let mut plain = std::mem::take(&mut self.plain).into_iter();
         let image = plain.next().ok_or("expected: mkfs.erofs [OPTIONS] IMAGE SOURCE")?;
+        // As paths that packfs cannot take for anything else.
         let sources = self.check_sources(plain.map(|source| safe_path(&source)).collect())?;
         self.refuse_reserved_data(&sources)?;
         // Before all that looks at codecs and chunks: an image that refers to its sources has neither.
@@ -247,10 +256,12 @@ impl MkfsOptions {
         let mut line = CommandLine::new("build");
         line.set("--output", image);
         line.set("--format", "erofs");
+        // mkfs.erofs overwrites its image without asking.
         line.switch("--force");
         self.add_compression(fast, &mut line);
         let time_rule = self.add_time(fast, &mut line);
         self.add_layout(fast, &mut line)?;
+        // The labels are attributes too.
         if self.out.has("--no-xattrs") {
             self.labels.clear();
         }
@@ -263,9 +274,11 @@ impl MkfsOptions {
         if let Some(way) = self.whiteouts() {
             line.set("--whiteouts", way);
         }
+        // After the options made here, so that what the command line gives by itself counts last.
         line.append(self.out);
         line.set_owner(self.owner);
         // Hints stop at the first that matches.
+        // Labels and times first: a hint that matches stops before any later rule.
         let rules = time_rule.iter().chain(&self.labels).chain(&hints);
         rules.for_each(|rule| line.set("--rule", rule));
         sources.into_iter().for_each(|source| line.operand(source));
@@ -275,9 +288,11 @@ impl MkfsOptions {
     /// Returns the sources: one directory, archives, or EROFS images, to whose data the image then refers.
     fn check_sources(&mut self, mut sources: Vec<OsString>) -> Result<Vec<OsString>, String> {
         match sources.as_slice() {
+            // mkfs.erofs reads an archive from standard input then.
             [] if self.tar => sources.push("-".into()),
             [] => return Err("the source is missing: mkfs.erofs [OPTIONS] IMAGE SOURCE".into()),
             [..] if self.tar => {}
+            // One file or more: images. A directory comes alone.
             [first, ..] if Path::new(first).is_file() => {
                 let block = images::smallest_block_size(&sources)?;
                 self.out.switch("--layers");
@@ -359,6 +374,8 @@ impl MkfsOptions {
 
     /// Returns the length in bytes to whose multiples data is aligned.
     fn stripe_len(&self) -> Result<u32, String> {
+        // A block size is checked by packfs later, so here a wrong one only means that the product is
+        // unknown.
         let block = self.block.as_ref().map_or(Ok(4096), |block| block.parse::<u32>());
         let bytes = block.ok().and_then(|block| block.checked_mul(self.stripe));
         bytes.ok_or_else(|| format!("--dsunit {}: expected fewer blocks", self.stripe))
@@ -391,9 +408,11 @@ impl MkfsOptions {
 
     /// Makes the image refer to its sources, in blocks of a size.
     fn refer_in(&mut self, block: String) {
+        // Given once only: `-b` may have set another.
         self.out.remove("--fs-block");
         self.out.switch("--refer");
         self.out.set("--fs-block", &block);
+        // Data of other files cannot be compressed, cut or shared.
         self.codecs = Vec::new();
         self.cluster = None;
         self.chunk_size = None;
@@ -410,6 +429,7 @@ impl MkfsOptions {
         let fragments = self.extended.has("fragments") || self.extended.has("all-fragments");
         let beside = if fragments && !self.codecs.is_empty() { (6, 17) } else { (6, 4) };
         let wide = wide.max(prefixes.then_some(beside));
+        // Blocks that are smaller than a page of most machines.
         let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
         let kernel = if let Some((codec, kernel)) = self.codecs.first() {
             line.set("--codec", codec);
@@ -418,6 +438,7 @@ impl MkfsOptions {
             }
             [*kernel, self.hints.kernel(&self.codecs), small.then_some((6, 8)), wide].into_iter().flatten().max()
         } else {
+            // packfs compresses by default.
             if !fast {
                 line.set("--codec", "none");
             }
@@ -431,6 +452,7 @@ impl MkfsOptions {
 
     /// Adds the option for times; returns the rule for the times of single entries.
     fn add_time(&self, fast: bool, line: &mut CommandLine) -> Option<String> {
+        // With the variable, packfs takes the time from it, as mkfs.erofs does.
         let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
         let of_all = self.timed == TimeScope::All || self.time.is_some() && self.timed == TimeScope::Unspecified;
         let time = self.time.map_or("now".to_owned(), |time| time.to_string());
@@ -439,12 +461,14 @@ impl MkfsOptions {
             line.set("--time", time);
             return None;
         }
+        // Compact inodes have room for no time: those that need it for nothing else get that of the image.
         if self.ignore_mtime && !self.keeps_times() {
             let now = || value::time("now").map_or(0, |now| now.secs);
             let time = self.time.map_or_else(now, |time| i64::try_from(time).unwrap_or(i64::MAX));
             line.set("--image-time", time.to_string());
             return self.compact_times(time);
         }
+        // packfs has no time of its own unless it is asked: the same sources make the same image.
         let of_run = !fast && !epoch;
         if self.time.is_some() || of_run {
             line.set("--image-time", time);
@@ -460,13 +484,16 @@ impl MkfsOptions {
     /// Returns the rule that gives a time to all entries that are extended for nothing but their time; `None` if there are
     /// none. Tests of rules see the owners of the sources.
     fn compact_times(&self, time: i64) -> Option<String> {
+        // What makes an inode extended: a size of more than 32 bits, and owners of more than 16.
         let mut tests = vec![format!("!size={}..", u64::from(u32::MAX) + 1)];
         for (test, forced, option) in [("owner", self.owner.0, "--uid-offset"), ("group", self.owner.1, "--gid-offset")]
         {
             let mut offsets = self.out.values(option).filter_map(|offset| offset.to_str()?.parse::<u32>().ok());
             let offset = offsets.next_back().unwrap_or(0);
+            // Owners after the offset are stored, but rules see them before.
             let most = u32::from(u16::MAX).checked_sub(offset)?;
             match forced {
+                // All entries are extended for their owner then.
                 Some(id) if id > most => return None,
                 Some(_) => {}
                 None => tests.push(format!("{test}=..{most}")),

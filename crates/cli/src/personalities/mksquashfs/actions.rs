@@ -54,11 +54,13 @@ pub(super) fn translate_action(text: &str, surroundings: ActionContext) -> Resul
     if !rest.consume("@") {
         return Err(format!("expected @ after {name}"));
     }
+    // `@` stands between action and tests, and the tests may be anything.
     let tests = rest.parse_connected(false, 0)?;
     if !rest.0.is_empty() {
         return Err(format!("unexpected `{}` at the end", rest.0));
     }
     let (restriction, effects) = action_effects(&name, &arguments, surroundings)?;
+    // The expression was read nevertheless, so that errors in it are told.
     if effects.is_empty() {
         return Ok(Vec::new());
     }
@@ -101,6 +103,7 @@ fn action_effects(
             }
             _ => Err("guid: expected a user and a group".into()),
         },
+        // Its arguments are separated by commas, as are the parts of a mode.
         "chmod" if !arguments.is_empty() => Ok((None, rule_word("mode", &arguments.join(","))?)),
         "xattrs-add" => {
             let attribute = one()?;
@@ -110,6 +113,7 @@ fn action_effects(
         }
         "xattrs-exclude" => Ok((None, rule_word("drop-xattr", &xattr_glob(one()?)?)?)),
         "fragments" if packing == TailPacking::Tails => none("fragments=tails"),
+        // Not `tails`: only files that are shorter than a block.
         "fragments" => none("fragments=small"),
         // Where there are no fragments, these do not make any.
         "tailend" | "no-tailend" if packing == TailPacking::None => none(""),
@@ -152,6 +156,7 @@ fn translate_test(name: &str, arguments: &[String], not: bool) -> Result<TestAlt
             false => tests.into_iter().map(|test| vec![test]).collect(),
         }
     };
+    // A test with a known result: one alternative without tests, or no alternative at all.
     let always = |holds: bool| if holds != not { vec![Vec::new()] } else { Vec::new() };
     let number = |text: &str| {
         let wrong = || format!("{name}({text}): expected a number, perhaps with K, M or G and after <, <=, > or >=");
@@ -165,11 +170,13 @@ fn translate_test(name: &str, arguments: &[String], not: bool) -> Result<TestAlt
         [first, last] => {
             let first = number(first)?;
             let last = number(last)?;
+            // A range with its ends reversed has nothing in it.
             Ok(of(test, (first <= last).then(|| format!("{first}..{last}"))))
         }
         _ => Err(format!("{name}(): expected a minimum and a maximum")),
     };
     let glob = |place: &str| {
+        // Braces have no meaning in patterns of the shell's fnmatch, as these are.
         let pattern = one()?.trim_start_matches('/').replace('{', "\\{").replace('}', "\\}");
         if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| pattern.contains(extended)) {
             return Err(refusals::EXTENDED_PATTERNS.error(format_args!("{name}({pattern})")));
@@ -182,6 +189,7 @@ fn translate_test(name: &str, arguments: &[String], not: bool) -> Result<TestAlt
         // A star matches the root, too, which no glob does.
         "name" | "subpathname" if one()? == "*" => Ok(always(true)),
         "pathname" if one()? == "*" => Ok(any(vec!["depth=0..1".into()])),
+        // A name never has a slash.
         "name" if one()?.contains('/') => Ok(always(false)),
         "name" => Ok(any(vec![glob("{}")?])),
         "pathname" => Ok(any(vec![glob("/{}")?])),
@@ -215,6 +223,7 @@ fn parse_comparison(text: &str, number: impl Fn(&str) -> Result<u64, String>) ->
         return Ok(Some(format!("{}..", number(first)?)));
     }
     match text.split_at_checked(1) {
+        // Nothing is less than 0.
         Some(("<" | "-", below)) => Ok(number(below)?.checked_sub(1).map(|last| format!("..{last}"))),
         Some((">" | "+", above)) => Ok(number(above)?.checked_add(1).map(|first| format!("{first}.."))),
         _ => Ok(Some(number(text)?.to_string())),
@@ -241,14 +250,17 @@ impl ExpressionParser<'_> {
                 return Ok(all);
             }
             let next = self.parse_single(not, depth)?;
+            // Reversed, "and" becomes "or": not both is either one not.
             all = connect(all, next, both != not)?;
         }
     }
 
     fn parse_single(&mut self, not: bool, depth: usize) -> Result<TestAlternatives, String> {
+        // Each level is a call, and the text may come from anybody's script.
         if depth > DEPTH_MAX {
             return Err("the expression is nested too deeply".into());
         }
+        // Pushed down to the tests, as rules have `!` only before a single test.
         if self.consume("!") {
             return self.parse_single(!not, depth + 1);
         }
@@ -276,6 +288,7 @@ impl ExpressionParser<'_> {
         let mut quoted = false;
         for (at, letter) in self.0.char_indices() {
             match letter {
+                // Quotes need not enclose an argument: they only take the meaning of what is within.
                 '"' => quoted = !quoted,
                 ',' if !quoted => arguments.push(std::mem::take(&mut argument).trim().to_owned()),
                 ')' if !quoted => {
@@ -293,6 +306,7 @@ impl ExpressionParser<'_> {
 /// Connects alternatives: any of both, or with `all` one of each.
 fn connect(one: TestAlternatives, other: TestAlternatives, all: bool) -> Result<TestAlternatives, String> {
     let count = if all { one.len() * other.len() } else { one.len() + other.len() };
+    // Each connection can multiply them.
     if count > RULES_MAX {
         return Err(format!("the expression has more than {RULES_MAX} alternatives"));
     }

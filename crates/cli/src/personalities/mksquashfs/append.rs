@@ -16,6 +16,7 @@ impl MksquashfsOptions {
     /// Returns the options that append to an image, if there is one and it is not to be replaced.
     pub(super) fn append_options(&self, image: &Path) -> Result<Option<CommandLine>, String> {
         let exists = image.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+        // An image of a stream or of an archive is new in any case.
         if !exists || self.no_append || self.is_sqfstar || self.stream {
             return match exists && self.is_sqfstar && !self.replaces && !self.stream {
                 true => Err(format!("{}: exists, and sqfstar never appends; -force replaces it", display(image))),
@@ -28,8 +29,10 @@ impl MksquashfsOptions {
             line.set("--append-below", name);
         }
         // With an index, blocks of the old image need not be compressed again.
+        // Where packfs puts the index of an image by default.
         let mut index = OsString::from(image);
         index.push(".index");
+        // Without it, nothing is known of what the old blocks were made from.
         if Path::new(&index).exists() {
             line.set("--reuse", image);
             line.switch("--index");
@@ -40,6 +43,7 @@ impl MksquashfsOptions {
     /// Returns the names that the old image has in the root of the new one.
     pub(super) fn root_names_of(&self, image: &Path) -> Result<Vec<Vec<u8>>, String> {
         let names = whole_image(image).and_then(|image| image.root_names());
+        // mksquashfs names the option that replaces the image, and so do we.
         let names = names.map_err(|error| format!("{error}: cannot append to it; -noappend replaces it"))?;
         match &self.root_becomes {
             Some(name) => Ok(vec![name.as_bytes().to_vec()]),

@@ -22,6 +22,7 @@ pub(super) struct ImpliedAttributes {
 impl MksquashfsOptions {
     /// Drops definitions of the root: it is there already, and they have no effect on it.
     pub(super) fn drop_root_definitions(&mut self) {
+        // In both: one list is passed on, from the other owners are given back.
         self.out.retain(|option, value| option != "--add" || !pseudo::is_root(value.as_bytes()));
         self.definitions.retain(|definition| !pseudo::is_root(definition.as_bytes()));
     }
@@ -51,6 +52,7 @@ impl MksquashfsOptions {
         let mode = match (self.tar, root) {
             (true, _) => mode.unwrap_or(0o755),
             (false, RootAttributes::Listed) => BARE_MODE,
+            // Directories of this system describe themselves.
             _ => return None,
         };
         let uid = user.unwrap_or(uid);
@@ -69,6 +71,7 @@ impl MksquashfsOptions {
 
     /// Returns the rules that do the same after all actions.
     pub(super) fn last_actions(&self, no_xattrs: bool, owners: Vec<String>) -> Result<Vec<String>, String> {
+        // Rules see owners after the offset, which they have to contain.
         let shifted = |id: Option<u32>| id.map(|id| self.shift.apply(id)).transpose();
         let effects = [
             shifted(self.owner.0)?.map(|id| format!("owner={id}")),
@@ -83,6 +86,7 @@ impl MksquashfsOptions {
 
     /// Returns rules that give the entries of definitions back their owners and modes.
     pub(super) fn definitions_owners(&self) -> Result<Vec<String>, String> {
+        // Nothing was changed for all entries, so there is nothing to give back.
         if !self.pseudo_override || self.owner == (None, None) && self.modes.is_empty() {
             return Ok(Vec::new());
         }
@@ -109,6 +113,8 @@ impl OwnerShift {
     /// Adds the offset to an owner or group.
     pub(super) fn apply(self, id: u32) -> Result<u32, String> {
         let outside = || format!("-uid-gid-offset {}: owner or group {id} becomes larger than 4294967294", self.0);
+        // The largest number means "no owner" to the kernel. Without an offset it is left to packfs to refuse
+        // it.
         id.checked_add(self.0).filter(|id| *id < u32::MAX || self.0 == 0).ok_or_else(outside)
     }
 }

@@ -17,11 +17,13 @@ impl CompressionOptions {
     pub(super) fn take(&mut self, name: &'static str, value: String) -> Result<(), String> {
         match name {
             "-comp" => match self.name.replace(value) {
+                // The same name twice is harmless; wrappers add it.
                 Some(before) if self.name.as_ref() != Some(&before) => {
                     return Err(format!("-comp: given twice, first as {before}"));
                 }
                 _ => {}
             },
+            // packfs has one setting for inodes, ids and attributes, as all of these are metadata.
             "-noI" | "-noId" | "-noX" => self.plain_metadata = true,
             "-noD" => self.plain_data = true,
             "-noF" => self.plain_fragments = true,
@@ -53,7 +55,9 @@ impl CompressionOptions {
         let name = self.name.as_deref().unwrap_or("gzip");
         let mut options = Vec::new();
         let mut codec = name.to_owned();
+        // Where mksquashfs and packfs differ in their defaults.
         let mut level = (name == "gzip").then(|| "9".to_owned());
+        // `-Xhc` may come after the options that need it.
         let has_hc = self.own.iter().any(|(option, _)| *option == "-Xhc");
         for (option, value) in &self.own {
             match (name, *option) {

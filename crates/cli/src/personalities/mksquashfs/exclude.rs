@@ -47,6 +47,8 @@ impl ExcludedEntries {
     /// Returns options of `packfs build`.
     pub(super) fn options(&self, sources: &[PackedSource]) -> Result<CommandLine, String> {
         let mut line = CommandLine::default();
+        // Collected over all names, so that the sources are searched only once for the other names of these
+        // files.
         let mut linked = LinkedFiles::default();
         for name in &self.names {
             let text = name.to_str().ok_or_else(|| not_utf8(Path::new(name)))?;
@@ -102,12 +104,14 @@ fn translate_literal(text: &str, sources: &[PackedSource], linked: &mut LinkedFi
     let files = if sources.is_empty() {
         Vec::new()
     } else if ["/", "./", "../"].iter().any(|prefix| text.starts_with(prefix)) {
+        // As mksquashfs decides it: such a path is one of this system, any other is below the sources.
         vec![path.to_owned()]
     } else {
         sources.iter().map(|source| source.path.join(path)).collect()
     };
     let mut places = if sources.is_empty() { vec![path.to_owned()] } else { Vec::new() };
     for file in files {
+        // Its other names have to be found first, and are then left out with this one.
         if !linked.take(&file) {
             places.extend(self::image_paths(&file, sources));
         }
@@ -120,6 +124,7 @@ fn translate_literal(text: &str, sources: &[PackedSource], linked: &mut LinkedFi
 fn image_paths(path: &Path, sources: &[PackedSource]) -> Vec<PathBuf> {
     let Some(real) = real_path(path) else { return Vec::new() };
     let inside = |source: &PackedSource| {
+        // A source that is a link to a directory is followed, but one to a file is packed as a link.
         let top = if source.path.symlink_metadata().ok()?.is_dir() {
             source.path.canonicalize().ok()?
         } else {
@@ -144,6 +149,7 @@ struct LinkedFiles(HashSet<(u64, u64)>);
 impl LinkedFiles {
     /// Takes a file; returns false if it has one name, is a directory, or does not exist.
     fn take(&mut self, file: &Path) -> bool {
+        // Directories count their subdirectories as links.
         let attributes = file.symlink_metadata().ok().filter(|found| !found.is_dir() && found.nlink() > 1);
         attributes.map(|found| self.0.insert((found.dev(), found.ino()))).is_some()
     }
@@ -155,6 +161,7 @@ impl LinkedFiles {
             return Vec::new();
         }
         let mut names = Vec::new();
+        // No recursion: sources may be as deep as the file system allows.
         let mut waiting: Vec<_> = sources.iter().map(|source| (source.path.clone(), source.place.clone())).collect();
         while let Some((path, place)) = waiting.pop() {
             let Ok(attributes) = path.symlink_metadata() else { continue };
@@ -165,6 +172,7 @@ impl LinkedFiles {
                 names.push(place);
             }
         }
+        // Directories are read in any order, and the command line is shown to users.
         names.sort();
         names
     }
@@ -174,6 +182,7 @@ impl LinkedFiles {
 fn real_path(path: &Path) -> Option<PathBuf> {
     path.symlink_metadata().ok()?;
     match (path.parent(), path.file_name()) {
+        // Only the way to it: a link is left out itself, not what it leads to.
         (Some(dir), Some(name)) => {
             let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
             Some(dir.canonicalize().ok()?.join(name))

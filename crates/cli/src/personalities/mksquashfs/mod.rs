@@ -113,6 +113,7 @@ impl ExcludedXattrs {
 
 /// Translates a command line of mksquashfs.
 pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    // `-version` and such need no sources, and are answered before anything is missed.
     let options = MksquashfsOptions::read(args)?;
     if let Some(printed) = options.printed("mksquashfs") {
         return Ok(printed);
@@ -141,6 +142,7 @@ pub(super) fn sqfstar(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     if let Some(printed) = options.printed("sqfstar") {
         return Ok(printed);
     }
+    // Everything after the image is left out, in place of the `-e` of mksquashfs.
     let Some((image, excluded)) =
         options.plain.clone().split_first().map(|(image, rest)| (image.clone(), rest.to_vec()))
     else {
@@ -200,6 +202,7 @@ impl MksquashfsOptions {
             "-keep-as-directory" => self.keep_as_directory = true,
             "-exports" => self.exports = true,
             "-xattrs" => {}
+            // As the two are independent options of mksquashfs, of which this one sets both.
             "-repro" => (self.repeatable, self.newest) = (true, true),
             "-repro-time" => {
                 self.repeatable = true;
@@ -221,6 +224,7 @@ impl MksquashfsOptions {
             "-root-time" => self.out.set("--add", format!("time / {}", parse_time(name, &text()?)?)),
             // The defaults are for the root, too.
             "-default-mode" => {
+                // Applied to the mode of a directory, for symbolic modes such as `go-w`.
                 self.implied.mode = Some(parse_mode(name, &text()?)?.apply(0o755, true));
                 self.root_mode = Some(text()?);
             }
@@ -291,6 +295,7 @@ impl MksquashfsOptions {
             "-root-becomes" => self.root_becomes = Some(text()?),
             "-version" => self.print = Some("version"),
             "-mem-default" => self.print = Some("memory"),
+            // Even `-help-option` and the like: the table fits a search.
             "-help" | "-help-option" | "-help-section" | "-help-comp" => self.print = Some("help"),
             _ => self.compressor.take(name, text()?)?,
         }
@@ -314,6 +319,7 @@ impl MksquashfsOptions {
                 "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
                 env!("CARGO_PKG_VERSION")
             ))),
+            // mksquashfs takes a quarter of the memory by default. The figure is in MiB.
             "memory" => Some(TranslatedLine::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
             _ => Some(TranslatedLine::Help(TABLE)),
         }
@@ -325,12 +331,14 @@ impl MksquashfsOptions {
         let mut line = CommandLine::new("build");
         match (self.stream, image == "-") {
             (true, _) => line.set("--output", "-"),
+            // A file of this name. To packfs, `-` is standard output.
             (false, true) => line.set("--output", "./-"),
             (false, false) => line.set("--output", image),
         }
         line.set("--format", "squashfs");
         line.switch_if(self.stream, "--stream");
         let appends = self.add_layout(Path::new(image), fast, &mut line)?;
+        // packfs leaves the time of the run out, so that the same sources make the same image.
         if !fast && !self.repeatable && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
             line.set("--image-time", "now");
         }
@@ -341,8 +349,10 @@ impl MksquashfsOptions {
         line.switch("--force");
         let taken = if appends { self.root_names_of(Path::new(image))? } else { Vec::new() };
         // A definition of what a source has is ignored.
+        // mksquashfs keeps the file of the source, and says that the definition is ignored.
         line.switch_if(!self.definitions.is_empty(), "--keep-existing");
         let PackedSources { words, entries, root } = self.sources(sources, taken)?;
+        // A root that comes from the sources stays as it is.
         if !self.only_defined(sources) {
             self.drop_root_definitions();
         }
@@ -350,6 +360,7 @@ impl MksquashfsOptions {
             line.set("--implied-dirs", attributes);
         }
         line.append(words);
+        // After the words of the sources, as the last line about the root counts.
         self.root_lines(&root).into_iter().for_each(|definition| line.set("--add", definition));
         let excluded = self.excluded.options(&entries)?;
         if self.excluded.select_nothing(&excluded) {
@@ -357,11 +368,13 @@ impl MksquashfsOptions {
         }
         line.append(excluded);
         self.add_attributes(&mut line)?;
+        // mksquashfs exits with 0 although it could not read some files.
         Ok(TranslatedLine::Run(line, ExitPolicy { lenient: true, usage: Some(1), ..ExitPolicy::default() }))
     }
 
     /// Fails for options that mksquashfs does not take together.
     fn refuse_contradictions(&self) -> Result<(), String> {
+        // As mksquashfs does, since it could not obey both.
         if self.timed && std::env::var_os("SOURCE_DATE_EPOCH").is_some() {
             return Err(
                 "both SOURCE_DATE_EPOCH in the environment and an option that gives a time: leave one out".into()
@@ -387,6 +400,7 @@ impl MksquashfsOptions {
         if !fast && !self.out.has("--fragments") {
             line.set("--fragments", "small");
         }
+        // An archive has no use for export by NFS by default.
         line.switch_if(self.tar && !fast && !self.exports, "--no-export");
         Ok(false)
     }
@@ -399,13 +413,16 @@ impl MksquashfsOptions {
         let no_xattrs = self.out.has("--no-xattrs");
         if let Some(mode) = self.root_mode.take().filter(|_| !self.dirs_forced) {
             match mode.bytes().all(|digit| digit.is_ascii_digit()) {
+                // A pack list takes numbers only, rules take symbolic modes too.
                 true => self.out.set("--add", format!("mode / {mode}")),
+                // First, as options for all entries come after it and win.
                 false => self.actions.insert(0, format!("path=/ -> mode={mode}")),
             }
         }
         let owners = self.definitions_owners()?;
         line.append(std::mem::take(&mut self.out));
         self.add_offsets(line);
+        // As options: these are done while entries are found, which costs nothing later.
         if self.actions.is_empty() && owners.is_empty() {
             line.set_owner(self.owner);
             if !self.modes.is_empty() {
@@ -442,6 +459,7 @@ impl IntoString for Vec<u8> {
 
 /// Restricts each change of a mode to files (`F`) or directories (`D`).
 pub(super) fn restrict_mode(mode: &str, kind: char) -> String {
+    // Per change: `u+w,g-w` would be restricted only at its beginning.
     mode.split(',').map(|change| format!("{kind}{change}")).collect::<Vec<_>>().join(",")
 }
 

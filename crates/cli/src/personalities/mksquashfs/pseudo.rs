@@ -35,6 +35,7 @@ impl<'d> AttributeDefinition<'d> {
     fn read(text: &'d [u8]) -> Result<Option<Self>, String> {
         let (path, rest) = first_word(text);
         let (kind, rest) = first_word(rest);
+        // Capital letters are the forms with a time.
         let has_time = match kind {
             b"d" | b"m" | b"b" | b"c" | b"s" | b"i" => false,
             b"D" | b"M" | b"B" | b"C" | b"S" | b"I" | b"R" => true,
@@ -68,6 +69,7 @@ pub(super) fn translate_definition(text: &[u8]) -> Result<Vec<u8>, String> {
     };
     let mut made = [slash, path, b" ", kind].concat();
     if let Some(time) = time {
+        // In the place where the capital letters have it.
         made.extend(format!(" {time}").into_bytes());
     }
     made.extend([&b" "[..], mode].concat());
@@ -96,6 +98,7 @@ fn plain(path: &[u8]) -> Vec<u8> {
     let mut bytes = path.iter();
     while let Some(byte) = bytes.next() {
         match byte {
+            // A backslash stands before any byte that is meant itself.
             b'\\' => out.extend(bytes.next()),
             b'"' => {}
             byte => out.push(*byte),
@@ -108,6 +111,7 @@ fn plain(path: &[u8]) -> Vec<u8> {
 pub(super) fn is_root(line: &[u8]) -> bool {
     let (path, rest) = first_word(line);
     let has_attributes = matches!(first_word(rest).0, b"d" | b"D" | b"m" | b"M");
+    // A path of slashes only, perhaps in quotes.
     has_attributes && path.iter().all(|byte| b"/\"".contains(byte))
 }
 
@@ -132,6 +136,7 @@ pub(super) fn read_definitions(name: &str) -> Result<Vec<OsString>, String> {
     let mut begun = Vec::new();
     for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
         let line =
+            // Files from other systems end lines with a carriage return too.
             [&begun[..], line.trim_ascii_start().strip_suffix(b"\r").unwrap_or(line.trim_ascii_start())].concat();
         if let Some(more) = line.strip_suffix(b"\\") {
             begun = more.to_owned();
@@ -143,6 +148,7 @@ pub(super) fn read_definitions(name: &str) -> Result<Vec<OsString>, String> {
             made.push(OsString::from_vec(line.map_err(|why| format!("-pf {name}:{number}: {why}"))?));
         }
     }
+    // What was begun would be lost without a word.
     match begun.is_empty() {
         true => Ok(made),
         false => Err(format!("-pf {name}: the last line ends with a backslash")),
@@ -159,6 +165,7 @@ struct DefinitionData {
 
 /// Reads the lines of a file, and finds the data after them. Data that comes through a pipe is kept in an unlinked file.
 fn read_file(name: &str) -> io::Result<(Vec<u8>, Option<DefinitionData>)> {
+    // Opened by a name, so that packfs can open it again for the data.
     let path = PathBuf::from(if name == "-" { "/dev/stdin" } else { name });
     let file = File::open(&path)?;
     let is_file = file.metadata()?.is_file();
@@ -176,7 +183,9 @@ fn read_file(name: &str) -> io::Result<(Vec<u8>, Option<DefinitionData>)> {
 fn keep_rest(from: &mut impl BufRead) -> io::Result<PathBuf> {
     let mut file = temporary_file().map_err(io::Error::other)?;
     io::copy(from, &mut file)?;
+    // packfs opens the data by name later, and a deleted file has only this one.
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // Left open until the process ends: the name is valid as long as the descriptor.
     let _ = file.into_raw_fd();
     Ok(name.into())
 }
@@ -185,8 +194,10 @@ fn keep_rest(from: &mut impl BufRead) -> io::Result<PathBuf> {
 fn add_data_place(line: Vec<u8>, data: Option<&DefinitionData>) -> Result<Vec<u8>, String> {
     let (name, rest) = first_word(&line);
     let fields: Vec<&[u8]> = fields(rest).collect();
+    // Only the form with data has eight fields.
     let [b"R", time, mode, user, group, len, offset, sparse] = fields[..] else { return Ok(line) };
     let data = data.ok_or("no data follows the definitions")?;
+    // Offsets count from the first byte after the definitions.
     let begin = text_of(offset).parse::<u64>().ok().and_then(|offset| offset.checked_add(data.begin));
     let begin = begin.ok_or_else(|| format!("{}: expected an offset", text_of(offset)))?.to_string();
     let quoted = super::sources::quoted(data.file.as_os_str().as_encoded_bytes());
@@ -205,6 +216,7 @@ fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
         if *byte == b'"' && !special {
             quoted = !quoted;
         }
+        // Blanks within quotes, or after a backslash, belong to the word.
         byte.is_ascii_whitespace() && !quoted && !special
     });
     text.split_at(end.unwrap_or(text.len()))
@@ -220,6 +232,7 @@ pub(super) fn parse_directory(text: &str) -> Result<String, String> {
         return Err(expected());
     }
     let mode = text_of(mode);
+    // mksquashfs takes symbolic modes here too, which would need a mode to change.
     let mode = u32::from_str_radix(&mode, 8).map_err(|_| format!("{mode}: packfs takes an octal mode"))?;
     let time = time.map_or_else(|| date::seconds("now"), Ok)?;
     Ok(format!("{mode:04o},{user}:{group},{time}"))

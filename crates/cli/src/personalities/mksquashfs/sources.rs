@@ -44,12 +44,14 @@ impl MksquashfsOptions {
     /// Returns true if all entries come from pseudo definitions: the source is `-`, and nothing reads standard input.
     pub(super) fn only_defined(&self, sources: &[OsString]) -> bool {
         let reads = self.tar || self.zip || self.listed.is_some();
+        // `-` reads standard input only with the options that say what is there.
         !reads && matches!(sources, [one] if one == "-")
     }
 
     /// Returns the sources as packfs takes them. `names` are those that the root already has.
     pub(super) fn sources(&self, sources: &[OsString], names: Vec<Vec<u8>>) -> Result<PackedSources, String> {
         if self.tar {
+            // packfs takes several archives, mksquashfs one.
             return match sources {
                 [one] => Ok(PackedSources::of([one], RootAttributes::Bare)),
                 _ => Err("-tar takes one archive".into()),
@@ -82,6 +84,7 @@ impl MksquashfsOptions {
             && !self.keep_as_directory
             && attributes_of(Path::new(one))?.is_dir()
         {
+            // A single directory becomes the root. With its name kept it is an entry of the root like others.
             let entries = vec![PackedSource { path: one.into(), place: PathBuf::new() }];
             return Ok(PackedSources { entries, ..PackedSources::of([one], RootAttributes::Found) });
         }
@@ -112,12 +115,14 @@ fn with_whole_paths(sources: &[OsString]) -> Result<PackedSources, String> {
     let mut known = KnownPaths::default();
     for source in sources {
         let kept = KeptPath::new(Path::new(source))?;
+        // From the root down, so that a directory is there before its entries.
         let mut way: Vec<&Path> = kept.place.ancestors().filter(|dir| !dir.as_os_str().is_empty()).collect();
         way.reverse();
         for place in way {
             let path = kept.top.join(place);
             let attributes = attributes_of(&path)?;
             let is_new = known.is_new(place, &attributes)?;
+            // Another source may lie within this one, or be on the way to it.
             let is_packed = made.entries.iter().any(|entry| entry.place == place);
             if is_packed && (attributes.is_dir() || place == kept.place) {
                 break; // With all that it has.
@@ -134,6 +139,7 @@ fn with_whole_paths(sources: &[OsString]) -> Result<PackedSources, String> {
         }
         tops.push(kept.top);
     }
+    // Sources may begin in one directory by different paths.
     let is_same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     let mut attributes = Vec::new();
     for top in &tops {
@@ -153,6 +159,7 @@ struct KnownPaths(HashMap<PathBuf, (u64, u64)>);
 impl KnownPaths {
     /// Returns false if the path is known, or an error if it belongs to another file.
     fn is_new(&mut self, place: &Path, attributes: &Metadata) -> Result<bool, String> {
+        // By number, so that links and `..` do not hide that files differ.
         let id = (attributes.dev(), attributes.ino());
         match self.0.insert(place.to_owned(), id) {
             Some(before) if before != id => Err(format!("{}: two different sources have this path", display(place))),
@@ -182,13 +189,16 @@ impl KeptPath {
             }
             rest = &after[1..];
         }
+        // Its name in the image would be empty.
         if leads_up(rest) {
             return Err(format!("{}: nothing is left of this path with -no-strip; leave it out", display(source)));
         }
         let names: Vec<&[u8]> = rest.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
+        // Names in the image may not be these.
         if names.iter().any(|name| leads_up(name)) {
             return Err(format!("{}: `.` or `..` within a path cannot be kept with -no-strip", display(source)));
         }
+        // Without any such prefix, the path begins where the program runs.
         let top = match &whole[..whole.len() - rest.len()] {
             b"" => &b"."[..],
             top => top,
@@ -225,6 +235,7 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> String {
 /// Returns the name of a source in the image.
 fn own_name(source: &Path) -> Result<Vec<u8>, String> {
     let path = match source.file_name() {
+        // `.` and `/` and `..` have no name by themselves.
         Some(_) => source.to_path_buf(),
         None => source.canonicalize().map_err(|error| cannot_open(source, &error))?,
     };
@@ -251,6 +262,7 @@ fn file_line(name: &[u8], file: &OsStr) -> OsString {
 pub(super) fn quoted(name: &[u8]) -> Vec<u8> {
     let escaped = name.iter().flat_map(|byte| match byte {
         b'"' | b'\\' => vec![b'\\', *byte],
+        // A line of a list ends with it, so it is given as an octal escape.
         b'\n' => b"\\012".to_vec(),
         byte => vec![*byte],
     });

@@ -22,6 +22,7 @@ pub(super) fn parse_codec(name: Option<&str>, extra: &str, block: u64) -> Result
     let mut tried = Vec::new();
     for option in extra.split(',').filter(|option| !option.is_empty()) {
         match (name, option.split_once('=')) {
+            // packfs has the level without a name.
             ("gzip" | "xz" | "lzma" | "lzo" | "zstd", Some(("level", value))) => level = Some(value),
             ("gzip", Some(("window", _))) | ("lzo", Some(("algorithm", _))) => options.push(option.to_owned()),
             ("xz" | "lzma", Some(("dictsize", value))) => {
@@ -38,6 +39,7 @@ pub(super) fn parse_codec(name: Option<&str>, extra: &str, block: u64) -> Result
         }
     }
     match name {
+        // Otherwise the options of filters would be empty.
         _ if tried.is_empty() => {}
         "gzip" => options.push(format!("strategies={}", tried.join("+"))),
         _ => options.push(format!("bcj={}", tried.join("+"))),
@@ -50,6 +52,7 @@ pub(super) fn parse_codec(name: Option<&str>, extra: &str, block: u64) -> Result
 /// needs more memory in each reader, so it becomes that.
 fn dictionary_size(value: &str, block: u64) -> &str {
     match value::size(value) {
+        // `100%` is the size of the block. A value beyond what the program takes is left to packfs to refuse.
         Ok(size) if size > block && size <= DICTIONARY_MAX => "100%",
         _ => value,
     }

@@ -70,6 +70,7 @@ pub(super) fn tar2sqfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
         more.set("--time", options.default_time().to_string());
     }
     if !wants_packfs_defaults() {
+        // tar2sqfs clips times that an image cannot hold, where packfs fails.
         more.switch("--clip-times");
     }
     options.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", "-".into(), more)
@@ -111,6 +112,7 @@ impl NgWriterOptions {
             "-c" => self.compressor = Some(text()?.to_owned()),
             "-X" => self.extra = text()?.to_owned(),
             "-B" => match text()?.parse::<u64>() {
+                // Images are padded to 4096 bytes, and so to everything that divides this.
                 Ok(size) if size > 0 && PADDED.is_multiple_of(size) => {}
                 _ => return Err(refusals::LARGE_PADDING.error(format_args!("{name} {}", text()?))),
             },
@@ -146,6 +148,7 @@ impl NgWriterOptions {
         let mut more = CommandLine::default();
         match (&self.list, &self.dir) {
             (Some(list), dir) => {
+                // Paths of the list are relative to the list for packfs, to `-D` for gensquashfs.
                 let of_list = list.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
                 let same =
                     |dir: &PathBuf| dir.canonicalize().ok().is_some_and(|dir| of_list.canonicalize().ok() == Some(dir));
@@ -159,6 +162,7 @@ impl NgWriterOptions {
                 Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), more))
             }
             (None, Some(dir)) => {
+                // By default all times are those of `--defaults`, so 0.
                 if !self.keep_time && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
                     more.set("--time", self.default_time().to_string());
                 }
@@ -174,6 +178,7 @@ impl NgWriterOptions {
 
     /// Returns the block size asked for last; a wrong one is reported by the build.
     fn block(&self) -> u64 {
+        // The last one counts, as in packfs.
         let mut sizes = self.out.values("--block-size").filter_map(|size| value::size(size.to_str()?).ok());
         sizes.next_back().unwrap_or(compressor::BLOCK)
     }
@@ -185,6 +190,7 @@ impl NgWriterOptions {
 
     /// Adds options for another root and for entries of the archive that are left out, whose paths have the old one.
     fn add_places(&self, line: &mut CommandLine) -> Result<(), String> {
+        // Paths of options may begin with `/` or `./`, and those of archives too.
         let names = |path: &Path| -> PathBuf {
             path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
         };
@@ -203,11 +209,13 @@ impl NgWriterOptions {
                 return Err(wrong("the directory that becomes the root lies in it"));
             }
             if pattern.is_plain() {
+                // What lies elsewhere in the archive is not in the image.
                 if let Ok(inside) = path.strip_prefix(&root) {
                     line.set("--exclude", glob_of(inside).map_err(wrong)?);
                 }
                 continue;
             }
+            // packfs matches paths below the new root.
             let begin =
                 if root.as_os_str().is_empty() { String::new() } else { format!("{}/", root.to_string_lossy()) };
             pattern.regex_after(&begin).into_iter().for_each(|regex| line.set("--exclude-regex", regex));
@@ -237,6 +245,7 @@ impl NgWriterOptions {
         line.append(more);
         self.add_places(&mut line)?;
         line.append(self.out);
+        // In the order of the array, whatever the order on the command line.
         self.rules.iter().flatten().for_each(|rule| line.set("--rule", rule));
         line.set_owner(self.owner);
         line.operand(source);
@@ -261,6 +270,7 @@ impl DefaultAttributes {
         for pair in text.split(',') {
             let (name, value) = pair.split_once('=').ok_or_else(|| wrong(pair))?;
             let octal = name == "mode";
+            // As C's strtol would read it, but for decimal numbers.
             let number = if octal { u32::from_str_radix(value.trim_start_matches("0o"), 8) } else { value.parse() };
             let number = number.map_err(|_| wrong(pair))?;
             match name {

@@ -94,6 +94,7 @@ impl GlobPattern {
         // The tokens after a star also match from the star on.
         let is_first = |place: &usize| {
             let before = place.checked_sub(1);
+            // Each place would be an alternative, though a star before it covers it.
             before.is_none_or(|before| !places.contains(&before) || self.0[before] != GlobToken::Star)
         };
         let rest = |place: &usize| self.0[*place..].iter().map(GlobToken::regex).collect::<String>();
@@ -111,8 +112,11 @@ impl GlobPattern {
         self.enter(0, &mut places);
         for letter in text.chars() {
             let mut next = BTreeSet::new();
+            // All places at once: a pattern of many stars would otherwise be tried in exponentially many
+            // ways.
             for place in places {
                 match self.0.get(place) {
+                    // It takes the letter and stays.
                     Some(GlobToken::Star) => self.enter(place, &mut next),
                     Some(token) if token.matches(letter) => self.enter(place + 1, &mut next),
                     _ => {}
@@ -142,6 +146,7 @@ fn class(letters: &[char]) -> Result<Option<(GlobToken, &[char])>, String> {
     loop {
         match rest {
             [] => return Ok(None),
+            // A bracket that comes first is a letter of the class.
             [']', after @ ..] if !ranges.is_empty() => return Ok(Some((GlobToken::Class { not, ranges }, after))),
             ['[', ':' | '.' | '=', ..] => return Err(PATTERN_CLASSES.why.into()),
             [first, '-', last, after @ ..] if *last != ']' => {
@@ -157,6 +162,7 @@ fn class(letters: &[char]) -> Result<Option<(GlobToken, &[char])>, String> {
 }
 
 fn escaped(letter: char) -> String {
+    // Also what has a meaning only within classes of the other syntax, such as `&&` and `--`.
     if "\\.+*?()|[]{}^$#&-~".contains(letter) { format!("\\{letter}") } else { letter.to_string() }
 }
 

@@ -16,7 +16,9 @@ pub(super) fn rules_of_file(option: &str, file: &str) -> Result<Vec<String>, Str
 fn rule_of_line(line: &str) -> Result<String, String> {
     let (priority, rest) = line.split_once(|letter: char| letter.is_ascii_whitespace()).ok_or("the path is missing")?;
     let priority: i64 = priority.parse().map_err(|_| "the line must begin with a priority")?;
+    // Turned around: the smallest number comes first here, for packfs the largest.
     let priority = priority.checked_neg().and_then(|priority| i32::try_from(priority).ok());
+    // packfs's range is symmetric.
     let priority = priority.filter(|priority| *priority > i32::MIN);
     let priority = priority.ok_or("packfs has priorities from -2147483647 to 2147483647")?;
     let rest = rest.trim_start();
@@ -31,6 +33,7 @@ fn rule_of_line(line: &str) -> Result<String, String> {
         match flag {
             "glob" => test = Some(rule_word("glob", &format!("/{}", escape_braces(&path)))?),
             "glob_no_path" => {
+                // fnmatch without FNM_PATHNAME: no glob of packfs lets a star match slashes.
                 let expression = GlobPattern::parse(&path)?.regex_after("").unwrap_or_default();
                 test = Some(rule_word("regex", &expression)?);
             }
@@ -43,6 +46,7 @@ fn rule_of_line(line: &str) -> Result<String, String> {
         }
     }
     let test = test.map_or_else(|| rule_word("path", &path), Ok)?;
+    // The first line that matches counts, while of rules the last one would.
     Ok(format!("{test} type=file -> priority={priority}{effects} stop"))
 }
 

@@ -90,6 +90,7 @@ pub(super) fn rdsquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
             ParsedWord::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
         };
         match name {
+            // The last of these counts, as in rdsquashfs.
             "--list" => options.job = Some((RdsquashfsTask::List, value)),
             "--cat" => options.job = Some((RdsquashfsTask::Cat, value)),
             "--xattr" => options.job = Some((RdsquashfsTask::Xattrs, value)),
@@ -114,6 +115,7 @@ impl RdsquashfsOptions {
         let (job, path) =
             self.job.take().ok_or("expected one of --list, --cat, --xattr, --stat, --describe, --unpack-path")?;
         let image = self.plain.first().cloned().ok_or("expected: rdsquashfs [OPTIONS] IMAGE")?;
+        // An image has no `..`, and `components` does not resolve it.
         if components(path.as_bytes()).any(|name| name == b"..") {
             return Err(format!("{}: not a path in an image: it has `..`", display(Path::new(&path))));
         }
@@ -129,6 +131,7 @@ impl RdsquashfsOptions {
         match job {
             RdsquashfsTask::List => line.switch("--long"),
             RdsquashfsTask::Describe => {
+                // The directory of `-p` stands before the paths of files.
                 match &self.root {
                     Some(root) => line.set("--pack-list", root),
                     None => line.switch("--pack-list"),
@@ -143,6 +146,7 @@ impl RdsquashfsOptions {
         }
         line.operand("--");
         line.operand(image);
+        // Only commands that take paths get one: `info` has it as an option, and a root needs none.
         match job {
             // The root keeps its attributes.
             RdsquashfsTask::Unpack if is_root => line.operand("*"),
@@ -154,6 +158,7 @@ impl RdsquashfsOptions {
 
     /// Adds the options of `packfs extract` for a path of this many components.
     fn add_extraction(&mut self, depth: usize, line: &mut CommandLine) {
+        // Without `-p` it unpacks here.
         line.set("--directory", self.root.as_deref().unwrap_or(".".as_ref()));
         line.switch("--quiet");
         line.append(std::mem::take(&mut self.select));
@@ -186,6 +191,7 @@ impl ResultPrinter for RdsquashfsJob {
         match command {
             PackfsCommand::List(args) if self.job == RdsquashfsTask::Describe => {
                 let image = squashfs(&args.image)?;
+                // The reader of the selection is the same that `packfs list` uses.
                 let select = args.select.resolve()?;
                 output::write_result(|out| print::describe(&image, &select, self.prefix.as_deref(), out))?;
             }
@@ -234,6 +240,7 @@ impl RdsquashfsJob {
         let FileType::File { .. } = image.stat(self.find(&*image)?)?.kind else {
             bail!("{}: not a regular file", display(&self.path))
         };
+        // `cat` opens the image again.
         drop(image);
         cat::run(args).map(drop)
     }
@@ -242,6 +249,7 @@ impl RdsquashfsJob {
     fn unpack(&self, mut args: ExtractArgs) -> Result<u8> {
         let image = squashfs(&args.image)?;
         if image.stat(self.find(&*image)?)?.kind != FileType::Dir {
+            // The name of a single entry stays.
             args.strip_components -= 1;
         }
         drop(image);

@@ -36,6 +36,7 @@ pub(super) fn list(image: &SquashfsReader, nid: Nid, name: &[u8], out: &mut impl
         }
         _ => vec![(stat, nid, name.into())],
     };
+    // Before anything is printed, as columns are as wide as their longest entry.
     let sizes = rows.iter().map(|(stat, nid, _)| size(image, *nid, stat)).collect::<Result<Vec<_>>>()?;
     let uid_width = rows.iter().map(|(stat, ..)| id_width(stat.uid)).max().unwrap_or_default();
     let gid_width = rows.iter().map(|(stat, ..)| id_width(stat.gid)).max().unwrap_or_default();
@@ -81,6 +82,7 @@ fn rounded(mut size: u64) -> String {
     let mut suffix = "";
     let mut rest = 0;
     let mut units = ["k", "M", "G", "T", "P", "E"].iter();
+    // rdsquashfs compares with `>`, so 1024 itself stays as it is.
     while size > 1024 {
         rest = size % 1024;
         size /= 1024;
@@ -92,6 +94,7 @@ fn rounded(mut size: u64) -> String {
 /// Prints the extended attributes of an inode.
 pub(super) fn xattrs(image: &SquashfsReader, nid: Nid, out: &mut impl Write) -> Result<()> {
     for (name, value) in image.xattrs(nid)? {
+        // A name that could break the line is printed in hexadecimal, without an `=`.
         if printable(&name) {
             out.write_all(&name)?;
             out.write_all(b"=")?;
@@ -162,6 +165,7 @@ fn write_body(
         }
         (FileType::Char(device) | FileType::Block(device), _) => {
             let DeviceNumber { major, minor } = device;
+            // As `new_encode_dev` of Linux has it, in 32 bits.
             let number = (major & 0xfff) << 8 | minor & 0xff | (minor & !0xff) << 12;
             writeln!(out, "Device number: {major}:{minor} ({number})")?;
         }
@@ -192,6 +196,7 @@ fn write_body(
 
 /// Prints the stored length of each block of a file, without its tail.
 fn blocks(image: &SquashfsReader, nid: Nid, out: &mut impl Write) -> Result<()> {
+    // The count comes first, so the blocks are visited twice: a list of them could be long.
     let mut count = 0;
     each_block(image, nid, &mut |_, _| {
         count += 1;
@@ -216,6 +221,7 @@ fn each_block(image: &SquashfsReader, nid: Nid, block: &mut dyn FnMut(u64, bool)
         if placed.fragment.is_none() {
             done = match placed.stored {
                 Some(stored) => block(stored.len, stored.codec.is_some()),
+                // A hole of several blocks is one piece.
                 None => (0..placed.len.div_ceil(block_len)).try_for_each(|_| block(0, true)),
             };
         }
@@ -233,6 +239,7 @@ pub(super) fn describe(
 ) -> Result<()> {
     let mut walk = Walk::over(image, select)?;
     while let Some(visit) = walk.step()? {
+        // The root needs no line.
         if visit.depth == 0 {
             continue;
         }
@@ -255,6 +262,7 @@ pub(super) fn describe(
             }
             (FileType::Char(DeviceNumber { major, minor }), _) => write!(out, " c {major} {minor}")?,
             (FileType::Block(DeviceNumber { major, minor }), _) => write!(out, " b {major} {minor}")?,
+            // Without `-p` gensquashfs finds files by their own paths.
             (FileType::File { .. }, Some(root)) => {
                 out.write_all(b" ")?;
                 out.write_all(root.as_bytes())?;
@@ -270,6 +278,7 @@ pub(super) fn describe(
 
 /// Puts a path with spaces or quotes in quotes.
 fn quoted(path: &[u8]) -> Cow<'_, [u8]> {
+    // Anything else stands for itself in its lists.
     if !path.iter().any(|byte| matches!(byte, b' ' | b'"')) {
         return path.into();
     }

@@ -22,6 +22,7 @@ pub(super) enum MatchSubject {
 
 /// Translates an expression.
 pub(super) fn translate_regex(expression: &str, subject: MatchSubject) -> Result<String, String> {
+    // The bytes of an expression need not be UTF-8: regcomp in the C locale takes bytes.
     let mut parser = RegexParser { rest: expression.as_bytes(), subject };
     parser.alternatives(0)
 }
@@ -61,6 +62,7 @@ impl RegexParser<'_> {
 
     /// Translates alternatives up to the end, or to the parenthesis that closes their group.
     fn alternatives(&mut self, depth: usize) -> Result<String, String> {
+        // Each group is a call.
         if depth > DEPTH_MAX {
             return Err(format!("groups are nested more than {DEPTH_MAX} deep"));
         }
@@ -79,6 +81,8 @@ impl RegexParser<'_> {
     /// Translates what one may repeat, and its repetitions.
     fn piece(&mut self, depth: usize) -> Result<String, String> {
         let mut piece = match self.next().unwrap_or_default() {
+            // Anchors return at once, so that a sign that repeats one has nothing
+            // before it.
             b'^' => return Ok("^".into()),
             b'$' => return Ok("$".into()),
             b'\\' => match self.escaped()? {
@@ -93,6 +97,7 @@ impl RegexParser<'_> {
                 if !self.takes(b")") {
                     return Err("a parenthesis is not closed".into());
                 }
+                // Not captured: without back-references nobody asks for groups.
                 format!("(?:{inside})")
             }
             b'[' => self.bracket()?,
@@ -120,6 +125,7 @@ impl RegexParser<'_> {
         }
         let wrong = || "expected {N}, {N,}, {,N} or {N,M}".to_owned();
         let least = self.number();
+        // `{,M}` is an extension of glibc.
         let most = if self.takes(b",") { self.number() } else { Some(least.ok_or_else(wrong)?) };
         if !self.takes(b"}") || most.is_some_and(|most| most < least.unwrap_or(0)) {
             return Err(wrong());
@@ -137,6 +143,7 @@ impl RegexParser<'_> {
         let (digits, rest) = self.rest.split_at(len);
         self.rest = rest;
         let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse().ok();
+        // A number that is too long is larger than any limit.
         (len > 0).then(|| number(digits).unwrap_or(u32::MAX))
     }
 
@@ -144,6 +151,7 @@ impl RegexParser<'_> {
     fn escaped(&mut self) -> Result<EscapedByte, String> {
         let byte = self.next().ok_or("nothing follows the backslash at the end")?;
         Ok(match byte {
+            // The subject has no line breaks with a meaning, so these are the plain anchors.
             b'`' => EscapedByte::Anchor("^"),
             b'\'' => EscapedByte::Anchor("$"),
             b'<' => EscapedByte::Anchor("\\<"),
@@ -177,6 +185,7 @@ impl RegexParser<'_> {
                 continue;
             }
             let has_range = !self.rest.starts_with(b"[=");
+            // `-` is a member at the beginning and at the end only.
             if !is_first && self.rest[0] == b'-' && self.rest.get(1) != Some(&b']') {
                 return Err("a range begins with `-`, with a class, or with the end of another range".into());
             }
@@ -225,6 +234,7 @@ impl RegexParser<'_> {
 
     /// Writes a class of bytes, in ranges, so that none of its members can be taken for a sign.
     fn class(&self, is_in: impl Fn(u8) -> bool, negated: bool) -> String {
+        // A class never matches a slash in a name, not even a negated one.
         let is_in = |byte: u8| is_in(byte) != negated && (byte != b'/' || self.subject == MatchSubject::Path);
         let mut out = String::from("[");
         let mut byte = 0_u16;
@@ -237,6 +247,7 @@ impl RegexParser<'_> {
                 Some(last) => out.push_str(&format!("{}-{}", member(first), member(last))),
             }
         }
+        // An empty class is not possible in packfs's syntax: this one matches nothing.
         if out == "[" { "[^\\x00-\\xFF]".into() } else { out + "]" }
     }
 }
@@ -279,6 +290,7 @@ fn class_named(name: &[u8]) -> Result<fn(u8) -> bool, String> {
 /// Writes a byte outside of classes.
 fn literal(byte: u8) -> String {
     match byte {
+        // A backslash before any of these is always allowed.
         byte if SPECIAL.contains(&byte) => format!("\\{}", char::from(byte)),
         b' '..=b'~' => char::from(byte).to_string(),
         byte => format!("\\x{byte:02X}"),

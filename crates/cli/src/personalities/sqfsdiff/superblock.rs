@@ -75,6 +75,7 @@ fn number(name: &str, one: &str, two: &str, out: &mut impl Write) -> io::Result<
 
 /// Prints the flags that only one image has.
 fn flags(one: &str, two: &str, out: &mut impl Write) -> io::Result<()> {
+    // The list is text by the time it comes here, as `packfs diff` shows it.
     let has = |list: &str, flag: &str| list.split(", ").any(|known| known == flag);
     writeln!(out, "flags:")?;
     for (flag, name) in FLAGS {

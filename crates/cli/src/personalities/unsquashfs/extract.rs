@@ -46,6 +46,7 @@ struct EntryCounts {
 
 /// Extracts, and returns the exit status.
 pub(super) fn run(args: &ExtractArgs, options: &RunOptions) -> Result<u8> {
+    // The attributes of the root of the image go to the directory, as unsquashfs sets them.
     let extraction = PlannedExtraction::new(args)?.with_root_attributes();
     let AnyImage::Squashfs(image) = extraction.opened() else { bail!("not a SquashFS image") };
     let walk = Walk::over(&**image, &extraction.options().select)?;
@@ -58,6 +59,7 @@ pub(super) fn run(args: &ExtractArgs, options: &RunOptions) -> Result<u8> {
         writeln!(out, "{} inodes ({} blocks) to write\n", counts.names, counts.blocks)?;
     }
     out.flush()?;
+    // As unsquashfs does: it stops at the first entry that exists.
     if let Some((path, is_dir)) = in_the_way {
         let what = if is_dir { "directory" } else { "file" };
         bail!("FATAL ERROR: failed to make {what} {}, because File exists", display(&path));
@@ -75,6 +77,7 @@ pub(super) fn run(args: &ExtractArgs, options: &RunOptions) -> Result<u8> {
         write_created(&summary, &counts, &mut out)?;
         out.flush()?;
     }
+    // Damage is not fatal to unsquashfs: it goes on and ends with status 2.
     let damaged =
         |error: &Error| matches!(error, Error::Corrupt { .. } | Error::Damaged { .. } | Error::Unsupported { .. });
     if !options.ignores_errors && !summary.skipped.iter().all(damaged) {
@@ -103,6 +106,7 @@ fn survey(
         }
         let path = args.directory.join(OsStr::from_bytes(visit.path));
         let is_dir = visit.stat.kind == FileType::Dir;
+        // Only the top: an entry below exists only if the top does.
         if visit.depth == 1 && !options.force && found.in_the_way.is_none() && path.symlink_metadata().is_ok() {
             found.in_the_way = Some((path, is_dir));
         }
@@ -110,6 +114,7 @@ fn survey(
             continue;
         }
         found.counts.names += 1;
+        // A file with several names has its blocks once.
         if visit.stat.nlink < 2 || counted.insert(visit.nid) {
             found.counts.add(&visit.stat.kind, block_size);
         }
@@ -124,6 +129,7 @@ fn write_created(summary: &ExtractSummary, counts: &EntryCounts, out: &mut impl 
     writeln!(out)?;
     for (n, one, many) in [
         (summary.files, "file", "files"),
+        // Without entries there is still the directory that they would be in.
         (summary.directories.max(1), "directory", "directories"),
         (summary.symlinks, "symlink", "symlinks"),
         (counts.devices.saturating_sub(missing), "device", "devices"),

@@ -129,6 +129,7 @@ impl UnsquashfsOptions {
         for word in parse_leading_options(table, args)? {
             match word {
                 ParsedWord::Plain(word) => options.plain.push(word),
+                // Options that only some commands of packfs take are kept apart.
                 ParsedWord::Becomes(made) if made.has("--max-depth") => options.select.append(made),
                 ParsedWord::Becomes(made) if made.has("--memory") => options.extract.append(made),
                 ParsedWord::Becomes(made) => options.out.append(made),
@@ -153,6 +154,7 @@ impl UnsquashfsOptions {
             "-excludes" => self.excludes = true,
             "-extract-file" => self.paths.extend(names::read_lines(Path::new(&value))?),
             "-exclude-file" => self.excluded.extend(names::read_lines(Path::new(&value))?),
+            // Each of these turns off wildcards, as in unsquashfs.
             "-follow" => (self.follows, self.plain_names) = (true, true),
             "-match" | "-missing" => (self.all_must_match, self.follows, self.plain_names) = (true, true, true),
             "-no-wild" => self.plain_names = true,
@@ -217,7 +219,7 @@ impl UnsquashfsOptions {
         }
     }
 
-    /// Returns what was only options to be printed.
+    /// Returns what was only asked to be printed.
     fn printed(&self, program: &'static str, table: &'static [ForeignOption]) -> Option<TranslatedLine> {
         match self.print? {
             "version" => Some(TranslatedLine::Print(format!(
@@ -231,6 +233,7 @@ impl UnsquashfsOptions {
 
     fn translate(mut self) -> Result<TranslatedLine, String> {
         self.refuse_contradictions()?;
+        // `-pf` decides by itself, in any place of the line.
         if self.pseudo_file.is_some() {
             self.task = UnsquashfsTask::Pseudo;
         }
@@ -239,6 +242,7 @@ impl UnsquashfsOptions {
         if self.excludes {
             self.excluded.extend(names);
         } else {
+            // In front of those that a file names.
             self.paths.splice(0..0, names);
         }
         let mut line = self.begin_line();
@@ -247,10 +251,12 @@ impl UnsquashfsOptions {
         if self.regexes && self.task == UnsquashfsTask::Cat {
             match names::translate_regexes(&self.paths) {
                 Ok(regexes) => regexes.into_iter().for_each(|regex| line.set("--regex", regex)),
+                // With its own status, as sqfscat has it for expressions.
                 Err(why) => return Ok(TranslatedLine::Problem(why, NOT_FATAL)),
             }
         }
         line.operand("--");
+        // A file of this name, not an option of packfs.
         let looks_like_option = image.as_encoded_bytes().starts_with(b"-");
         line.operand(if looks_like_option { Path::new(".").join(&image).into_os_string() } else { image.clone() });
         if !self.regexes && !matches!(self.task, UnsquashfsTask::Superblock | UnsquashfsTask::Time) {
@@ -298,6 +304,7 @@ impl UnsquashfsOptions {
             UnsquashfsTask::Pseudo => {
                 let mut line = CommandLine::new("tar");
                 line.set("--format", "pseudo");
+                // Standard output needs neither.
                 if let Some(file) = self.pseudo_file.take().filter(|file| file != "-") {
                     line.switch("--force");
                     line.set("--output", file);
@@ -317,6 +324,7 @@ impl UnsquashfsOptions {
         }
         match self.task {
             UnsquashfsTask::Extract => {
+                // These are options of extraction in unsquashfs, which a listing accepts and does not use.
                 self.extract.set_owner(self.owner);
                 if !self.modes.is_empty() {
                     self.extract.set("--mode", self.modes.join(","));
@@ -335,6 +343,7 @@ impl UnsquashfsOptions {
                 line.append(self.selection()?);
             }
             UnsquashfsTask::Pseudo => {
+                // The rest has no meaning for an archive.
                 let taken = ["--time", "--no-xattrs", "--exclude-xattr", "--jobs"];
                 self.extract.retain(|option, _| taken.contains(&option));
                 line.append(std::mem::take(&mut self.extract));
@@ -376,6 +385,7 @@ struct UnsquashfsJob {
 impl ResultPrinter for UnsquashfsJob {
     fn print_results(&self, command: PackfsCommand) -> Result<u8> {
         match command {
+            // First, so that another format is refused with the words of unsquashfs.
             PackfsCommand::Extract(args) => {
                 self.require_squashfs(&args.image)?;
                 extract::run(&args, &self.options)
@@ -417,6 +427,7 @@ impl UnsquashfsJob {
         let mut magic = [0; 4];
         let read = File::open(&arg.path).and_then(|file| {
             let len = file.read_at(&mut magic, arg.offset)?;
+            // Both byte orders: of the old one packfs says that it cannot read it.
             Ok(len == magic.len() && [*b"hsqs", *b"HSQS"].contains(&magic))
         });
         match read {
@@ -435,10 +446,12 @@ impl UnsquashfsJob {
             args.paths = paths;
             args.regex = regexes;
             if let Err(error) = cat::run(&args) {
+                // Standard output is gone, so no other file can be written either.
                 if output::is_lost(&error) {
                     return Err(error);
                 }
                 let path = args.paths.first().map_or_else(|| args.regex[0].clone(), |path| display(path).to_string());
+                // unsquashfs names paths with one slash.
                 let path = path.trim_start_matches('/');
                 match error.downcast_ref() {
                     Some(Error::NotFound { .. } | Error::NoMatch { .. }) => {

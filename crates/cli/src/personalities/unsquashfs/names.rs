@@ -38,6 +38,7 @@ pub(super) fn translate_pattern(name: &OsStr, plain: bool) -> Result<OsString, S
     let mut after_star = false;
     let mut rest = bytes.iter().skip_while(|byte| **byte == b'/');
     while let Some(byte) = rest.next() {
+        // Before it is tested for a meaning: the byte after a backslash has none.
         if *byte == b'\\' && !plain {
             // What it protects is no more special here.
             out.push(*byte);
@@ -48,10 +49,12 @@ pub(super) fn translate_pattern(name: &OsStr, plain: bool) -> Result<OsString, S
         if special.contains(byte) {
             out.push(b'\\');
         } else if *byte == b'*' && after_star {
+            // Two stars would cross slashes in packfs.
             continue;
         }
         after_star = *byte == b'*' && !plain;
         out.push(*byte);
     }
+    // A path of slashes only is the root.
     Ok(OsString::from_vec(if out.is_empty() { b"/".to_vec() } else { out }))
 }

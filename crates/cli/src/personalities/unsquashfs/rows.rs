@@ -47,6 +47,7 @@ pub(super) fn print_list(args: &ListArgs, style: &ListingStyle) -> Result<()> {
     if !select.may_miss {
         // A path that selects nothing is noticed before anything is printed.
         let mut walk = Walk::over(&*image, &select)?;
+        // A whole walk, as the paths are matched on the way.
         while walk.step()?.is_some() {}
     }
     output::write_result(|out| {
@@ -81,6 +82,7 @@ impl<'i> ListingRows<'i> {
     }
 
     pub(super) fn entry(&mut self, out: &mut impl Write, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
+        // With concise listings, a directory shows by its entries.
         if self.style.concise && stat.kind == FileType::Dir && !self.image.read_dir(nid)?.is_empty() {
             return Ok(());
         }
@@ -108,6 +110,7 @@ impl<'i> ListingRows<'i> {
             format!("{user}/{}", self.owners.group(stat.gid))
         };
         write!(out, "{} {owner} ", mode_text(&stat.kind, stat.mode).as_str())?;
+        // One more than the columns, for the blank between owner and size.
         let width = (COLUMNS + 1).saturating_sub(owner.chars().count());
         let size = match &stat.kind {
             FileType::Char(DeviceNumber { major, minor }) | FileType::Block(DeviceNumber { major, minor }) => {

@@ -19,6 +19,7 @@ const LZ4_HC: u32 = 1;
 pub(super) fn print(image: &SquashfsReader, name: &Path, utc: bool, out: &mut impl Write) -> Result<()> {
     let superblock = image.superblock();
     let has = |flags| superblock.flags.intersects(flags);
+    // `print` says "un" or "not " by these flags.
     let not = |word: &'static str, absent: bool| if absent { word } else { "" };
     let packed = |raw| not("un", has(raw));
     let size = superblock.bytes_used;
@@ -83,6 +84,7 @@ fn options(options: CompressorOptions) -> Vec<String> {
         CompressorOptions::Lzo { algorithm, level } => {
             let name = usize::try_from(algorithm).ok().and_then(|at| LZO.get(at)).unwrap_or(&"unknown");
             let mut lines = vec![format!("algorithm {name}")];
+            // The other algorithms have no levels.
             lines.extend((*name == LZO[4]).then(|| format!("compression level {level}")));
             lines
         }
