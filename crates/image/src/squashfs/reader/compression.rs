@@ -64,20 +64,25 @@ pub(super) fn read(disk: &ImageBytes, superblock: &Superblock) -> Result<(Option
         }
         return Ok((None, LEN));
     }
+    // From here on, the options are behind the superblock, so errors are about that place.
     let bad = |why: String| Err(Error::corrupt(STRUCTURE, LEN, why));
     let mut header = [0; 2];
     disk.read(STRUCTURE, LEN, &mut header)?;
     let header = u16::from_le_bytes(header);
     let len = usize::from(header & !METADATA_RAW);
+    // The options say how to decode, so they cannot be compressed themselves.
     if header & METADATA_RAW == 0 || len > METADATA_LEN || LEN + 2 + len as u64 > superblock.inode_table {
         return bad(format!("header {header:#06x} does not announce a short block stored as it is"));
     }
     let data_start = LEN + 2 + len as u64;
     let mut bytes = [0; OPTIONS_MAX];
+    // Newer writers may have more fields, which are passed over.
     let len = len.min(OPTIONS_MAX);
     disk.read(STRUCTURE, LEN + 2, &mut bytes[..len])?;
     let options = parse_options(codec, &bytes[..len]);
     match (codec, options) {
+        // Only these two codecs read the options in Linux: `squashfs_lz4_comp_opts` and
+        // `squashfs_xz_comp_opts`.
         (Codec::Lz4 | Codec::Xz, None) => bad(format!("{len} bytes are too short for this codec")),
         (_, Some(CompressorOptions::Lz4 { version, .. })) if version != 1 => {
             bad(format!("unknown lz4 format {version} (only 1 is supported)"))
@@ -108,5 +113,6 @@ fn parse_options(codec: Codec, bytes: &[u8]) -> Option<CompressorOptions> {
 
 fn xz_dictionary_is_valid(len: u32) -> bool {
     let lowest = len & len.wrapping_neg();
+    // As `squashfs_xz_comp_opts` of Linux tests it. In 64 bits, as three times the highest bit does not fit.
     len != 0 && (len == lowest || u64::from(len) == u64::from(lowest) * 3)
 }

@@ -51,8 +51,10 @@ impl SquashfsReader {
     /// Returns the block map of a regular file.
     pub(super) fn file(&self, nid: Nid) -> Result<Arc<FileMap>> {
         // One slot per file, chosen by multiplicative hashing: no search, and threads rarely collide.
+        // The highest 6 bits, which all bits of the reference have influenced.
         let slot = usize::try_from(nid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58).unwrap_or(0);
         let slot = &self.data.files[slot % FILES];
+        // A poisoned slot is no loss: the file is mapped again.
         let held = slot.lock().ok().and_then(|held| held.clone());
         if let Some((_, map)) = held.filter(|(owner, _)| *owner == nid) {
             return Ok(map);
@@ -72,6 +74,7 @@ impl SquashfsReader {
         let mut at = offset;
         let mut blocks = file.blocks(&self.metadata, offset)?;
         while !rest.is_empty() {
+            // Ends: each step reads at least a byte, or fails.
             let n = match blocks.next()? {
                 Some(block) => self.read_block(block, rest, at)?,
                 None => self.read_tail(file, rest, at)?,
@@ -91,6 +94,7 @@ impl SquashfsReader {
             return Ok(());
         }
         let tail = file.tail();
+        // With its start in the tail, a range has no blocks.
         if tail.is_none_or(|tail| start < tail.offset) {
             let span = file.span(&self.metadata, &(start..end))?;
             disk.will_read(span.start, span.end.saturating_sub(span.start));
@@ -115,9 +119,11 @@ impl SquashfsReader {
             if block.offset >= range.end {
                 return Ok(());
             }
+            // A wrong size word fails here, before its position is given to anybody.
             let unit = block.stored()?.map(unit_of);
             visit(piece_of(block.offset, block.len, &range, unit, 0));
         }
+        // An empty tail has no bytes to be found.
         if let Some(FileTail { offset, len, tail }) = file.tail().filter(|tail| tail.offset < range.end && tail.len > 0)
         {
             let unit = unit_of(self.fragment(tail.fragment)?);
@@ -132,6 +138,8 @@ impl SquashfsReader {
         let out = &mut buf[..n];
         match block.stored()? {
             None => out.fill(0),
+            // Read past the cache: who reads whole blocks goes on to the next, and does not come back for
+            // this one.
             Some(stored) if n == block.len => match self.data.blocks.peek(&(stored.start, HeldPart::Whole)) {
                 Some(bytes) => copy(stored, &bytes, 0, out)?,
                 None => self.metadata.blocks.decode_exact(stored, out)?,
@@ -147,10 +155,12 @@ impl SquashfsReader {
 
     fn read_tail(&self, file: &FileMap, buf: &mut [u8], at: u64) -> Result<usize> {
         let Some(FileTail { offset, len, tail }) = file.tail() else {
+            // Blocks of a file with a tail are all before it, and without one they cover its size.
             return Err(Error::corrupt("inode table", self.inodes.start, "a file ends before its size"));
         };
         let (skip, n) = overlap(offset, len, buf, at);
         let stored = self.fragment(tail.fragment)?;
+        // The length of a fragment block shows only when it is decoded.
         let most = self.superblock.block_size as usize;
         let load = |out: &mut [u8]| self.metadata.blocks.decode_up_to(stored, out);
         let whole = || self.data.shelf.block(most, load);
@@ -175,6 +185,7 @@ impl SquashfsReader {
         let end = from.saturating_add(out.len());
         // Whether Linux reads an lz4 block shows at its end only.
         let piece = blocks.codec.piece_len().filter(|_| !stored.raw && blocks.codec != Codec::Lz4);
+        // A beginning that is nearly all of the block is not worth another decoding later.
         let beginning = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= most / 4 * 3);
         let decode_beginning = |len: usize| {
             let load = |out: &mut [u8]| blocks.decode_beginning(stored, out).map(|()| len);
@@ -182,6 +193,7 @@ impl SquashfsReader {
         };
         if let Some(len) = beginning {
             // A fragment block may be shorter; decoding all of it tells whether it is damaged.
+            // Kept apart from whole blocks, so that a short one is never taken for the whole.
             let bytes = cache.get((stored.start, HeldPart::Beginning), || decode_beginning(len));
             // Who comes back for more than was decoded wants the rest, too.
             if let Some(bytes) = bytes.ok().filter(|bytes| end <= bytes.len()) {
@@ -200,6 +212,7 @@ impl SquashfsReader {
     pub(super) fn fragment(&self, n: u32) -> Result<LocatedBlock> {
         let raw: format::Fragment = self.fragments.get(&self.metadata, n.into())?;
         let start = raw.start_block.get();
+        // The same rules hold for its size word as for that of a data block.
         let stored = map::stored("fragment block", start, raw.size.get(), self.superblock.block_size)?;
         let end = start.saturating_add(stored.len as u64);
         if end > self.superblock.bytes_used {
@@ -225,11 +238,13 @@ fn piece_of(offset: u64, len: usize, range: &Range<u64>, unit: Option<StoredUnit
 /// Intersects a piece of `len` bytes at `offset` of a file with `buf`, which begins at byte `at`:
 /// returns how many bytes to skip and how many to copy.
 fn overlap(offset: u64, len: usize, buf: &[u8], at: u64) -> (usize, usize) {
+    // `at` may lie in the block or before it, where a range begins in the middle.
     let skip = usize::try_from(at.saturating_sub(offset)).unwrap_or(len).min(len);
     (skip, (len - skip).min(buf.len()))
 }
 
 fn copy(stored: LocatedBlock, bytes: &[u8], from: usize, out: &mut [u8]) -> Result<()> {
+    // The offset of a tail comes from the inode, the length of the fragment from its stream.
     let Some(bytes) = from.checked_add(out.len()).and_then(|to| bytes.get(from..to)) else {
         let why = format!("{} bytes wanted at offset {from}, but it has only {}", out.len(), bytes.len());
         return Err(Error::corrupt(stored.structure, stored.start, why));

@@ -66,6 +66,9 @@ impl BlockReader {
     pub(super) fn new(disk: ImageBytes, superblock: &Superblock) -> Self {
         let window = match superblock.options {
             Some(CompressorOptions::Xz { dictionary, .. }) => dictionary,
+            // Linux sizes the buffers of all others by the larger of both, as
+            // `zstd_init` does.
+            // `squashfs_decompressor_setup`.
             _ => superblock.block_size.max(METADATA_MAX),
         };
         BlockReader { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: Mutex::default() }
@@ -86,6 +89,7 @@ impl BlockReader {
 
     /// Returns an unusual property of a stored block that was decoded.
     pub(super) fn oddity(&self, block: LocatedBlock, decoded: DecodedStream) -> Option<String> {
+        // No overflow: a stream never takes more than there is.
         let more = block.len - decoded.taken;
         let others = if self.codec == Codec::Gzip { "" } else { ", unsquashfs refuses it" };
         (more > 0)
@@ -107,6 +111,7 @@ impl BlockReader {
     /// Decodes the beginning of a compressed block, all of `out`; fails if the block has less.
     pub(super) fn decode_beginning(&self, block: LocatedBlock, out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| {
+            // Taken, since the decoder beside it is borrowed too.
             let mut packed = std::mem::take(&mut tools.packed);
             grow(&mut packed, block.len);
             let read = self.disk.read(block.structure, block.start, &mut packed[..block.len]);
@@ -136,6 +141,7 @@ impl BlockReader {
         rules: StreamRules,
     ) -> Result<DecodedStream> {
         if block.raw {
+            // An uncompressed block longer than its place is damaged like one that decodes to more.
             let Some(out) = out.get_mut(..block.len) else { return Err(too_long(block, out.len())) };
             self.disk.read(block.structure, block.start, out)?;
             return Ok(DecodedStream { taken: block.len, len: block.len });
@@ -158,6 +164,7 @@ impl BlockReader {
         out: &mut [u8],
         rules: StreamRules,
     ) -> Result<DecodedStream> {
+        // Made at the first use: most threads never check anything.
         let decoder = match (rules, &mut tools.decoder, &mut tools.strict) {
             (StreamRules::Library, Some(decoder), _) | (StreamRules::Linux, _, Some(decoder)) => decoder,
             (StreamRules::Library, none, _) => none.insert(self.codec.decoder()?),
@@ -168,6 +175,7 @@ impl BlockReader {
     }
 
     fn with_tools<R>(&self, work: impl FnOnce(&mut BlockDecoders) -> R) -> R {
+        // A decoder that a panic took along is missed by nobody.
         let taken = self.stock.lock().ok().and_then(|mut stock| stock.pop());
         let mut tools = taken.unwrap_or_default();
         let result = work(&mut tools);
@@ -180,6 +188,7 @@ impl BlockReader {
 
 fn grow(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() < len {
+        // Never shrunk and not cleared: each block overwrites what it uses.
         buffer.resize(len, 0);
     }
 }

@@ -66,12 +66,15 @@ impl<'m> ListingCursor<'m> {
         skipped: u32,
         start: u32,
     ) -> Result<Option<ListingCursor<'m>>> {
+        // The size of an empty directory is 3, that of a smaller one means the same.
         let len = u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA);
         let read = u64::from(skipped);
         if len <= read {
             return Ok(None);
         }
+        // All metadata blocks of a table but its last are full, so the offset in its block follows.
         let offset = (u64::from(dir.offset) + u64::from(skipped)) % format::METADATA_LEN as u64;
+        // As it is at the beginning, where a wrong one has to be noticed.
         let offset = if skipped == 0 { u64::from(dir.offset) } else { offset };
         let block = table.start.saturating_add(start.into());
         let position = MetadataPosition { block, offset: usize::try_from(offset).unwrap_or(usize::MAX) };
@@ -118,12 +121,14 @@ impl<'m> ListingCursor<'m> {
         if len > NAME_MAX {
             return Err(self.cursor.error(format!("entry at offset {}: name of {len} bytes", at.offset)));
         }
+        // Both buffers are used again, so that a listing needs no memory for each name.
         std::mem::swap(&mut self.name, &mut self.name_before);
         self.name.resize(len, 0);
         self.cursor.read(&mut self.name)?;
         self.read += len as u64;
         self.check_name(at)?;
         self.run -= 1;
+        // With overflow, as `squashfs_readdir` of Linux adds them.
         let number = self.number.wrapping_add_signed(raw.inode_number.get().into());
         let nid = Nid(self.inodes | u64::from(raw.offset.get()));
         Ok(Some((DirEntry { nid, number, kind: raw.r#type.get() }, &self.name)))
@@ -131,11 +136,13 @@ impl<'m> ListingCursor<'m> {
 
     fn next_header(&mut self) -> Result<()> {
         let offset = self.read;
+        // A header at the end of a block stands in the next one.
         let Some(at) = self.cursor.settle()? else {
             return Err(self.cursor.error("a listing reaches past the end of the table"));
         };
         let raw: format::DirHeader = self.record()?;
         let count = raw.count.get();
+        // Stored as one less, so this is `dir_count > SQUASHFS_DIR_COUNT` of Linux.
         if count as usize >= DIR_RUN_MAX {
             let count = u64::from(count) + 1;
             let why = format!("directory header at offset {}: {count} entries, more than {DIR_RUN_MAX}", at.offset);
@@ -159,6 +166,7 @@ impl<'m> ListingCursor<'m> {
             let why = format!("entry at offset {}: `{}` cannot be a file name", at.offset, name.escape_ascii());
             return Err(self.cursor.error(why));
         }
+        // `lookup` ends at the first larger name, as Linux does, and would miss what is out of order.
         if name <= &self.name_before[..] {
             let name = name.escape_ascii();
             let before = self.name_before.escape_ascii();
@@ -192,9 +200,11 @@ fn find_run(dir: &DirBody, mut index: MetadataCursor<'_>, name: &[u8]) -> Result
     let mut best = (0, dir.start);
     for _ in 0..dir.index_count {
         let (at, first) = index_entry(&mut index)?;
+        // Index entries are in order too.
         if &first[..] > name {
             break;
         }
+        // Each is the last before `name` so far.
         best = (at.index.get(), at.start_block.get());
     }
     Ok(best)
@@ -204,6 +214,7 @@ fn find_run(dir: &DirBody, mut index: MetadataCursor<'_>, name: &[u8]) -> Result
 pub(super) fn index_entry(cursor: &mut MetadataCursor<'_>) -> Result<(format::DirIndex, Box<[u8]>)> {
     let at = cursor.position();
     let raw: format::DirIndex = cursor.get()?;
+    // As the name of an entry, stored as one less.
     let len = usize::try_from(raw.size.get()).unwrap_or(usize::MAX).saturating_add(1);
     if len > NAME_MAX {
         return Err(cursor.error(format!("directory index at offset {}: name of {len} bytes", at.offset)));

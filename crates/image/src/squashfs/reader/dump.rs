@@ -105,6 +105,7 @@ impl SquashfsDump<'_> {
         self.line(0, format!("{} at {} to {}", area.structure, area.start, area.end));
         let mut start = area.start;
         while start < area.end {
+            // A block in the cache has its header with it.
             let block = self.reader.metadata.block(area, start)?;
             let payload = block.len() - HEADER_LEN;
             let stored = stored_len(&block);
@@ -117,6 +118,7 @@ impl SquashfsDump<'_> {
     fn inodes(&mut self) -> Result<()> {
         let area = self.reader.inodes;
         self.area(area)?;
+        // Listings are printed after all inodes, as they lie in the image.
         let mut dirs = Vec::new();
         let mut cursor = self.reader.metadata.cursor(area, MetadataPosition { block: area.start, offset: 0 })?;
         while let Some(at) = cursor.settle()? {
@@ -160,6 +162,7 @@ impl SquashfsDump<'_> {
     fn file(&mut self, file: &FileBody, cursor: &mut MetadataCursor<'_>) -> Result<()> {
         let reader = self.reader;
         self.line(2, format!("size {}, start {}, sparse {}", file.size, file.start, file.sparse));
+        // The cursor is after the block list then, where the next inode begins.
         let map = FileMap::map(cursor, reader.inodes, reader.superblock.block_size, file)?;
         let mut blocks = map.blocks(&reader.metadata, 0)?;
         while let Some(block) = blocks.next()? {

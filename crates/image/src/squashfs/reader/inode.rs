@@ -152,6 +152,7 @@ pub(super) fn basic_kind(kind: u16) -> u16 {
 
 /// Returns the position that a reference points to.
 pub(super) fn position(table: MetadataArea, nid: Nid) -> MetadataPosition {
+    // At 16 bits it may exceed a block. The cursor refuses that.
     let offset = usize::try_from(nid.0 & 0xffff).unwrap_or(METADATA_LEN);
     MetadataPosition { block: table.start.saturating_add(nid.0 >> 16), offset }
 }
@@ -212,6 +213,7 @@ fn parse_file(raw: &format::File) -> (u32, u32, InodeBody) {
         sparse: 0,
         tail: tail(raw.fragment.get(), raw.offset.get()),
     };
+    // A basic inode has no field for links: it has one name.
     (1, NO_XATTR, InodeBody::File(file))
 }
 
@@ -230,11 +232,13 @@ fn tail(fragment: u32, offset: u32) -> Option<TailPosition> {
 }
 
 fn read_target(cursor: &mut MetadataCursor<'_>, len: u32, at: MetadataPosition) -> Result<Box<[u8]>> {
+    // Bounded before memory is reserved for it.
     if len == 0 || len > TARGET_MAX {
         return Err(cursor.error(format!("inode at offset {}: symlink target of {len} bytes", at.offset)));
     }
     let mut target = vec![0; usize::try_from(len).unwrap_or(0)];
     cursor.read(&mut target)?;
+    // Linux would end the target there.
     if target.contains(&0) {
         return Err(cursor.error(format!("inode at offset {}: NUL in the symlink target", at.offset)));
     }

@@ -86,8 +86,10 @@ impl FileMap {
         block_size: u32,
         file: &FileBody,
     ) -> Result<FileMap> {
+        // Without a fragment, the last block is shorter.
         let whole = file.size / u64::from(block_size);
         let blocks = if file.tail.is_some() { whole } else { file.size.div_ceil(block_size.into()) };
+        // The size comes from the image, and the list would be read to the end of the table.
         if !cursor.may_hold(blocks.saturating_mul(4)) {
             return Err(cursor.error(format!("no room for the {blocks} blocks of a file of {} bytes", file.size)));
         }
@@ -113,10 +115,12 @@ impl FileMap {
         let mut data = start;
         let mut words = [0; STRIDE];
         while left > 0 {
+            // Before the words are read: the position of the first of them.
             self.marks.push(BlockMark { word: cursor.position(), data });
             let n = usize::try_from(left).unwrap_or(STRIDE).min(STRIDE);
             read_words(cursor, &mut words[..n])?;
             let len: u64 = words[..n].iter().map(|word| stored_len(*word)).sum();
+            // Sizes may be anything: an end that is too large is found by `check_end`.
             data = data.saturating_add(len);
             left -= n as u64;
         }
@@ -139,6 +143,7 @@ impl FileMap {
     pub(super) fn blocks<'m>(&self, metadata: &'m MetadataBlocks, offset: u64) -> Result<FileBlocks<'m, '_>> {
         let first = (offset / u64::from(self.block_size)).min(self.blocks);
         let stride = STRIDE as u64;
+        // Behind the last block there is no mark, and nothing to iterate over.
         let Some(mark) = usize::try_from(first / stride).ok().and_then(|n| self.marks.get(n)) else {
             return Ok(FileBlocks {
                 map: self,
@@ -151,6 +156,7 @@ impl FileMap {
             });
         };
         let cursor = metadata.cursor(self.area, mark.word)?;
+        // From the mark before it, whose position is known.
         let at = first - first % stride;
         let mut blocks =
             FileBlocks { map: self, cursor: Some(cursor), at, data: mark.data, words: [0; STRIDE], next: 0, have: 0 };
@@ -164,6 +170,7 @@ impl FileMap {
     pub(super) fn span(&self, metadata: &MetadataBlocks, range: &Range<u64>) -> Result<Range<u64>> {
         let from = self.blocks(metadata, range.start)?.data;
         let block = range.end.div_ceil(self.block_size.into());
+        // The end of the last block of the range is the start of the one after it.
         let to = match block < self.blocks {
             true => self.blocks(metadata, block * u64::from(self.block_size))?.data,
             false => self.end,
@@ -179,6 +186,7 @@ impl FileMap {
             let hole = block.is_hole();
             let len = block.len as u64;
             match extents.last_mut() {
+                // Only holes are joined: each stored block is decoded by itself.
                 Some(last) if hole && last.hole => last.len += len,
                 _ => extents.push(Extent { offset: block.offset, len, hole }),
             }
@@ -224,11 +232,13 @@ impl FileBlocks<'_, '_> {
         let map = self.map;
         let Some(cursor) = self.cursor.as_mut().filter(|_| self.at < map.blocks) else { return Ok(None) };
         if self.next == self.have {
+            // Words are read in strides, as a cursor costs more than the word it returns.
             (self.next, self.have) = (0, usize::try_from(map.blocks - self.at).unwrap_or(STRIDE).min(STRIDE));
             read_words(cursor, &mut self.words[..self.have])?;
         }
         let word = self.words[self.next];
         let offset = self.at * u64::from(map.block_size);
+        // The last block of a file without a tail is shorter.
         let len = usize::try_from((map.size - offset).min(map.block_size.into())).unwrap_or(0);
         let block = MappedBlock { offset, len, start: self.data, word, block_size: map.block_size };
         self.data = self.data.saturating_add(stored_len(word));
@@ -261,6 +271,7 @@ impl MappedBlock {
 /// Checks a size word and returns the stored block.
 pub(super) fn stored(structure: &'static str, start: u64, word: u32, block_size: u32) -> Result<LocatedBlock> {
     let len = word & (DATA_RAW - 1);
+    // As `squashfs_block_size` of Linux, which refuses higher bits too.
     if word & !WORD_MASK != 0 || len == 0 || len > block_size {
         let why = format!("size word {word:#x} does not give a length of 1 to {block_size}");
         return Err(Error::corrupt(structure, start, why));

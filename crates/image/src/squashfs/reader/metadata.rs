@@ -54,6 +54,7 @@ impl MetadataBlocks {
         let block = self.block(area, position.block)?;
         let mut cursor = MetadataCursor { metadata: self, area, start: position.block, block, at: HEADER_LEN };
         let payload = cursor.block.len() - HEADER_LEN;
+        // The end of a block is a valid position: that of a record in the next one.
         if position.offset > payload {
             return Err(cursor.error(format!("offset {} lies past the block's {payload} bytes", position.offset)));
         }
@@ -63,6 +64,7 @@ impl MetadataBlocks {
 
     /// Returns the metadata block that begins at byte `start`: its header and its decoded payload.
     pub(super) fn block(&self, area: MetadataArea, start: u64) -> Result<Arc<[u8]>> {
+        // A block needs at least a byte besides its header.
         if start < area.start || start.saturating_add(HEADER_LEN as u64) >= area.end {
             let from = area.start;
             let to = area.end;
@@ -75,12 +77,14 @@ impl MetadataBlocks {
     /// Refuses a metadata block that Linux cannot decode; returns an unusual property of it. `block` is the result
     /// of [`MetadataBlocks::block`].
     pub(super) fn verify(&self, area: MetadataArea, start: u64, block: &[u8]) -> Result<Option<String>> {
+        // Without the two bytes of a header there is nothing to decode.
         let raw = block.first_chunk().is_none_or(|word| u16::from_le_bytes(*word) & METADATA_RAW != 0);
         if raw {
             return Ok(too_long(area, stored_len(block), block.len() - HEADER_LEN));
         }
         let stored =
             LocatedBlock { structure: area.structure, start: start + HEADER_LEN as u64, len: stored_len(block), raw };
+        // Its bytes are not needed: they were decoded before, by other rules.
         let decoded = self.blocks.verify(stored, &mut [0; METADATA_LEN])?;
         Ok(self.blocks.oddity(stored, decoded))
     }
@@ -104,6 +108,7 @@ impl MetadataBlocks {
             return Err(Error::corrupt(area.structure, start, why));
         };
         let mut out = [0; HEADER_LEN + METADATA_LEN];
+        // The header stays in front, since the next block follows from its length.
         out[..HEADER_LEN].copy_from_slice(&word.to_le_bytes());
         let got = if raw {
             let len = len.min(left);
@@ -171,8 +176,10 @@ impl MetadataCursor<'_> {
 
     /// Fills `buf` with the next bytes.
     pub(super) fn read(&mut self, mut buf: &mut [u8]) -> Result<()> {
+        // A record may reach over any number of blocks.
         loop {
             let rest = &self.block[self.at..];
+            // Without a copy of its own: the block is borrowed from the cache.
             let n = rest.len().min(buf.len());
             buf[..n].copy_from_slice(&rest[..n]);
             self.at += n;
@@ -186,6 +193,7 @@ impl MetadataCursor<'_> {
 
     /// Returns the position of the next byte, in the block that holds it; `None` at the end of the area.
     pub(super) fn settle(&mut self) -> Result<Option<MetadataPosition>> {
+        // A block without payload is possible, so several may end here.
         while self.at == self.block.len() {
             if self.next_block() >= self.area.end {
                 return Ok(None);

@@ -99,6 +99,7 @@ impl SquashfsReader {
         let blocks = Arc::new(BlockReader::new(disk, &superblock));
         let metadata = MetadataBlocks::new(blocks, options.cache_bytes / 4);
         let reader = SquashfsReader {
+            // Metadata are read again and again, but there is far more data.
             data: DataCache::new(options.cache_bytes / 4 * 3, superblock.block_size),
             inodes,
             listings: MetadataArea {
@@ -111,10 +112,12 @@ impl SquashfsReader {
             fragments: tables.fragments,
             export: tables.export,
             xattrs: tables.xattrs,
+            // With a local image, the system reads ahead by itself.
             followed: metadata.blocks.disk.has_delay().then(FollowedFiles::default),
             metadata,
             superblock,
         };
+        // So that a damaged root is noticed here, as Linux notices it when it mounts.
         let (root, cursor) = reader.inode(reader.root())?;
         match root.body {
             InodeBody::Dir(_) => Ok(reader),
@@ -226,6 +229,7 @@ impl Image for SquashfsReader {
 
     fn will_read(&self, nid: Nid, range: Range<u64>) {
         if let Some(followed) = &self.followed {
+            // The notice knows that the caller announces by itself, so that nothing is announced twice.
             followed.announced(nid, &range);
             // Whoever reads gets the errors.
             let _ = self.announce(nid, range);
@@ -246,10 +250,12 @@ impl Image for SquashfsReader {
     }
 
     fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
+        // The root's own field has a number that belongs to no inode.
         if dir == self.root() {
             return Ok(Some(dir));
         }
         let (dir, _) = self.dir(dir)?;
+        // Numbers begin at 1, the table at 0.
         match (&self.export, u64::from(dir.parent).checked_sub(1)) {
             (Some(table), Some(n)) => Ok(Some(Nid(table.get::<U64>(&self.metadata, n)?.get()))),
             _ => Ok(None),
@@ -296,6 +302,7 @@ impl LocatedTables {
     fn open(disk: &ImageBytes, superblock: &Superblock) -> Result<LocatedTables> {
         // The directory table of an empty root is empty.
         let first = superblock.directory_table;
+        // Tables lie one behind the other, so the start of each is the end of the one before it.
         let mut next = superblock.bytes_used;
         let xattrs = match superblock.xattr_table {
             Some(start) => {
@@ -311,6 +318,9 @@ impl LocatedTables {
             count,
             index,
             end,
+            // Linux wants the indexes of ids and exports to end exactly where the next table begins
+            // (`squashfs_read_id_index_table`), that of fragments only not beyond
+            // (`squashfs_read_fragment_index_table`).
             exact,
             blocks: (first, index),
         };

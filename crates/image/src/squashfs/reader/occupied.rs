@@ -38,9 +38,11 @@ impl OccupiedSpace for SquashfsReader {
         add("superblock", 0..self.superblock.data_start);
         add("inodes", self.inodes.start..self.inodes.end);
         add("directories", self.listings.start..self.listings.end);
+        // Index and records of a table are one thing to statistics.
         add("fragment table", with_index(&self.fragments));
         self.export.iter().for_each(|table| add("export table", with_index(table)));
         add("owners", with_index(&self.ids_table));
+        // From the pairs to the end: sets and their index lie in between.
         self.xattrs.iter().for_each(|table| add("xattrs", table.pairs.start..self.superblock.bytes_used));
         Ok(())
     }

@@ -113,6 +113,7 @@ impl SquashfsReader {
     pub fn dir_index(&self, nid: Nid) -> Result<Vec<IndexEntry>> {
         let (dir, mut cursor) = self.dir(nid)?;
         let entries = (0..dir.index_count).map(|_| {
+            // The entries have names of any length, so they are read one after the other.
             let (at, name) = dir::index_entry(&mut cursor)?;
             Ok(IndexEntry { name, block: at.start_block.get(), offset: at.index.get() })
         });
@@ -126,6 +127,7 @@ impl SquashfsReader {
         }
         let file = self.file(nid)?;
         let mut blocks = file.blocks(&self.metadata, 0)?;
+        // Adjacent holes are one piece: the format has an entry for each block of them.
         let mut hole = None;
         while let Some(block) = blocks.next()? {
             let placed = self.placed(&block)?;
@@ -148,6 +150,7 @@ impl SquashfsReader {
             let stored = map::stored("fragment block", start, word, self.superblock.block_size)?;
             let fragment = Some(FragmentPosition { index: Some(index), offset });
             let stored = Some(self.stored(stored));
+            // The last piece: whether it breaks makes no difference.
             let _ = visit(PlacedPiece { offset: tail.offset, len: tail.len as u64, stored, fragment });
         }
         Ok(())

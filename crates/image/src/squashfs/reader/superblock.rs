@@ -106,6 +106,7 @@ impl Superblock {
             Some(CompressorOptions::Gzip { level, .. } | CompressorOptions::Zstd { level }) => {
                 format!("{name}:{level}")
             }
+            // Other algorithms have no level, and 0 in its place.
             Some(CompressorOptions::Lzo { level: level @ 1.., .. }) => format!("{name}:{level}"),
             Some(CompressorOptions::Lz4 { flags, level: Some(level), .. }) if flags & 1 != 0 => {
                 format!("{name}hc:{level}")
@@ -118,15 +119,19 @@ impl Superblock {
 
     /// Reads and checks the superblock and the compressor options of an image.
     pub(super) fn read(disk: &ImageBytes) -> Result<Superblock> {
+        // As much as tells an EROFS image, for the message.
         let mut head = [0; EROFS_MAGIC.0 + 4];
         let got = usize::try_from(disk.len()).unwrap_or(usize::MAX).min(head.len());
         disk.read(STRUCTURE, 0, &mut head[..got])?;
         let head = &head[..got];
         let Ok((raw, _)) = format::Superblock::read_from_prefix(head) else {
+            // The superblock lies within the bytes that were read: it is shorter.
             return Err(wrong(format!("the file has only {got} bytes, which is too short for any SquashFS image")));
         };
+        // A stream cannot go back to its beginning, so the superblock with all counts comes last.
         let raw = if raw.s_magic.get() == format::MAGIC_STREAMED { at_the_end(disk)? } else { raw };
         check_magic(&raw, head)?;
+        // The options are read when the fields that locate them are checked.
         let mut checked = check_fields(&raw, disk.len())?;
         (checked.options, checked.data_start) = compression::read(disk, &checked)?;
         Ok(checked)
@@ -178,6 +183,7 @@ fn check_magic(raw: &format::Superblock, head: &[u8]) -> Result<()> {
 fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
     let block_size = raw.block_size.get();
     let block_log = raw.block_log.get();
+    // As Linux checks them in `squashfs_fill_super`.
     if !BLOCK_SIZES.contains(&block_size) || !block_size.is_power_of_two() {
         let least = BLOCK_SIZES.start();
         let most = BLOCK_SIZES.end();
@@ -187,6 +193,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
         return Err(wrong(format!("block size {block_size} does not match its logarithm {block_log}")));
     }
     let bytes_used = raw.bytes_used.get();
+    // Before any table is looked for.
     if bytes_used > len {
         let missing = bytes_used - len;
         return Err(wrong(format!("the image is truncated: {} of {} are missing", Size(missing), Size(bytes_used))));
@@ -196,6 +203,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
             return Err(wrong(format!("the number of {name} is 0")));
         }
     }
+    // The offset of an inode in its block, and a block that 48 bits can address.
     if raw.root_inode.get() & 0xffff >= METADATA_LEN as u64 || raw.root_inode.get() >> 48 != 0 {
         return Err(wrong(format!("{:#x} is not an inode reference (root directory)", raw.root_inode.get())));
     }
@@ -206,6 +214,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
         block_size,
         fragments: raw.fragments.get(),
         codec: codec(raw.compression.get())?,
+        // Newer writers may set bits that concern nobody else.
         flags: SuperblockFlags::from_bits_retain(raw.flags.get()),
         ids: raw.no_ids.get(),
         root: Nid(raw.root_inode.get()),
@@ -225,6 +234,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
 
 /// Checks the order of tables: superblock, inodes, directories, fragments, export, ids, xattrs, end.
 fn check_order(superblock: &Superblock) -> Result<()> {
+    // Without fragments the pointer may be anything.
     let fragments = (superblock.fragments > 0).then_some(superblock.fragment_table);
     let order = [
         ("inode table", Some(superblock.inode_table)),
@@ -242,6 +252,7 @@ fn check_order(superblock: &Superblock) -> Result<()> {
         if start < least {
             return Err(wrong(format!("the {name} at byte {start} is not after the {before}")));
         }
+        // Each table has at least a byte, so the next one begins later.
         (before, least) = (name, start.saturating_add(1));
     }
     Ok(())

@@ -45,8 +45,10 @@ impl IndexedTable {
     pub(super) fn open(disk: &ImageBytes, place: TablePlace) -> Result<IndexedTable> {
         let TablePlace { structure, record_len, count, index, end, exact, blocks: (first, blocks_end) } = place;
         let wrong = |why: String| Err(Error::corrupt(structure, index, why));
+        // An index of 64-bit addresses, one for each block of records.
         let index_len = count.saturating_mul(record_len as u64).div_ceil(METADATA_LEN as u64).saturating_mul(8);
         let room = end.saturating_sub(index);
+        // Checked before the index is read, since the count alone would decide how much memory it takes.
         if index_len > room || (exact && index_len != room) {
             let why =
                 format!("an index of {index_len} bytes for {count} entries, but {room} bytes up to the next table");
@@ -58,9 +60,11 @@ impl IndexedTable {
         let blocks: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let mut behind = blocks_end;
         for (n, start) in blocks.iter().enumerate().rev() {
+            // Blocks lie right before each other, but how long each is stored shows only when it is read.
             if *start < first || *start >= behind || behind - start > STEP_MAX {
                 return wrong(format!("entry {n} of its index, byte {start}, is not a block right before {behind}"));
             }
+            // From the last to the first, as each has to end before the one after it.
             behind = *start;
         }
         Ok(IndexedTable { record_len, count, blocks, area: MetadataArea { structure, start: behind, end: blocks_end } })
@@ -94,6 +98,7 @@ impl IndexedTable {
             return Err(Error::corrupt(structure, self.area.end, why));
         }
         let (block, offset) = self.locate(n);
+        // Never: `open` read an address for every block of the count.
         let Some(block) = self.blocks.get(block) else {
             return Err(Error::corrupt(structure, self.area.end, format!("no block holds entry {n}")));
         };
@@ -111,6 +116,7 @@ impl IndexedTable {
     }
 
     fn locate(&self, n: u64) -> (usize, usize) {
+        // Records never cross blocks: 8192 is a multiple of all their lengths.
         let per_block = (METADATA_LEN / self.record_len) as u64;
         let block = usize::try_from(n / per_block).unwrap_or(usize::MAX);
         let offset = usize::try_from(n % per_block).unwrap_or(0) * self.record_len;

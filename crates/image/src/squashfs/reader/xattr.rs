@@ -72,6 +72,7 @@ impl XattrTable {
             blocks: (first, start),
         };
         let sets = IndexedTable::open(disk, place)?;
+        // The header points back to names and values, which come first.
         let kv_start = header.xattr_table_start.get();
         let sets_start = sets.area().start;
         if kv_start >= sets_start || kv_start < first {
@@ -86,11 +87,13 @@ impl XattrTable {
         let mut set = XattrSet::new();
         let mut values = 0;
         self.each(metadata, n, &mut |_, pair| {
+            // Linux leaves out unknown types too.
             let Some(name) = pair.full_name() else { return Ok(()) };
             let value = match pair.value {
                 StoredValue::Here(value) => value,
                 StoredValue::Elsewhere(reference) => self.value(metadata, reference)?,
             };
+            // A shared value counts each time: it is copied for each.
             values += value.len();
             if values > VALUES_MAX {
                 let why = format!("set {n} has more than {VALUES_MAX} bytes of values");
@@ -100,6 +103,7 @@ impl XattrTable {
             Ok(())
         })?;
         set.sort();
+        // The order of names in a set is up to the writer, so equal ones are neighbours only now.
         if let Some(twice) = set.windows(2).find(|two| two[0].0 == two[1].0) {
             let why = format!("set {n} has the name `{}` twice", twice[0].0.escape_ascii());
             return Err(Error::corrupt(STRUCTURE, self.pairs.start, why));
@@ -122,6 +126,7 @@ impl XattrTable {
             let at = cursor.position();
             let pair = read_pair(&mut cursor)?;
             // As Linux lists it: with a prefix, and a NUL at the end.
+            // In the order of the image, so a set is read from front to back.
             names += pair.name.len() + PREFIX_MIN + 1;
             if names > NAMES_MAX {
                 let why = format!("set {n} has {} attributes, more than Linux can list", entry.count.get());
@@ -144,6 +149,7 @@ impl XattrTable {
 
     /// Returns the position that a reference points to.
     pub(super) fn position(&self, reference: u64) -> MetadataPosition {
+        // An offset beyond the block is an error of the cursor.
         let offset = usize::try_from(reference & 0xffff).unwrap_or(METADATA_LEN);
         MetadataPosition { block: self.pairs.start.saturating_add(reference >> 16), offset }
     }
@@ -161,6 +167,7 @@ fn read_pair(cursor: &mut MetadataCursor<'_>) -> Result<TableXattr> {
     let at = cursor.position();
     let key: format::XattrKey = cursor.get()?;
     let len = usize::from(key.size.get());
+    // A longer name could not be asked for: XATTR_NAME_MAX of Linux.
     if len == 0 || len > NAME_MAX {
         return Err(cursor.error(format!("attribute at offset {}: name of {len} bytes", at.offset)));
     }
@@ -183,6 +190,7 @@ fn read_value(cursor: &mut MetadataCursor<'_>) -> Result<Box<[u8]>> {
     let at = cursor.position();
     let stored: format::XattrValue = cursor.get()?;
     let len = usize::try_from(stored.vsize.get()).unwrap_or(usize::MAX);
+    // XATTR_SIZE_MAX of Linux.
     if len > VALUE_MAX {
         return Err(cursor.error(format!("attribute value at offset {}: {len} bytes, more than 65536", at.offset)));
     }

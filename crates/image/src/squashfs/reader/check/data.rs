@@ -38,12 +38,15 @@ pub(super) fn check(
 ) -> Result<()> {
     let complete = inodes.complete;
     let mut pieces = pieces(reader, inodes, report)?;
+    // Layout is checked whole, before a part is chosen: overlaps may cross parts.
     check_layout(reader, &pieces, complete, report)?;
     let len = u128::from(reader.superblock.bytes_used);
+    // A block belongs to the part in which it begins, so parts share no work.
     pieces.retain(|piece| part.contains(piece.stored.start.into(), len));
     let total: u64 = pieces.iter().map(|piece| piece.stored.len as u64).sum();
     progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
     let block_size = reader.superblock.block_size as usize;
+    // Large enough that threads do not wait for each other.
     let jobs = pieces.chunks((JOB_LEN / block_size).max(1));
     in_order(threads, jobs, report, |job, buf| decode(reader, job, buf, progress))
 }
@@ -51,8 +54,10 @@ pub(super) fn check(
 /// Decodes pieces; returns damage and unusual properties.
 fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: &Progress) -> Vec<CheckRemark> {
     let mut found = Vec::new();
+    // Of full length also for fragments, whose length is not known.
     buf.resize(reader.superblock.block_size as usize, 0);
     for StoredBlock { stored, len } in pieces {
+        // Also within a job, which may take a while.
         if progress.is_cancelled() {
             found.push(CheckRemark::Error(crate::Error::Cancelled));
             break;
@@ -75,6 +80,7 @@ fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, pr
 
 fn at_least(stored: LocatedBlock, decoded: Result<DecodedStream>, used: u64) -> Result<DecodedStream> {
     let decoded = decoded?;
+    // A fragment may be longer than what files use of it: some writers leave unused tails.
     if decoded.len as u64 >= used {
         return Ok(decoded);
     }
@@ -89,6 +95,7 @@ fn pieces(reader: &SquashfsReader, inodes: TableInodes, report: &mut FindingColl
     for (start, data) in inodes.blocks {
         let stored = map::stored("data block", start, data.word, block_size);
         // Already reported if it reaches past the end of the image.
+        // It would be reported twice, for the file and for the block.
         let inside = |stored: &LocatedBlock| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
         if let Some(stored) = report.take(stored)?.filter(inside) {
             pieces.push(StoredBlock { stored, len: BlockLength::Exactly(data.len) });
@@ -101,6 +108,7 @@ fn pieces(reader: &SquashfsReader, inodes: TableInodes, report: &mut FindingColl
             Err(error) => report.error(error)?,
         }
     }
+    // By length too, so that the same findings come in the same order.
     pieces.sort_unstable_by_key(|piece| (piece.stored.start, piece.stored.len));
     Ok(pieces)
 }
@@ -122,8 +130,10 @@ fn check_layout(
             // Decoders of most codecs stop at the end of the stream, whatever follows it.
             report.note(stored.structure, stored.start, format!("a compressed block before it ends at byte {end}"));
         } else if complete {
+            // Otherwise the bytes may belong to an inode that was not found.
             check_gap(reader, end, stored.start, report)?;
         }
+        // The largest end so far: a block may lie within an earlier one.
         (end, before_raw) = (end.max(stored.start + stored.len as u64), stored.raw);
     }
     if end > data_end {
@@ -145,6 +155,7 @@ fn check_gap(reader: &SquashfsReader, start: u64, end: u64, report: &mut Finding
     let mut at = start;
     while at < end {
         let len = usize::try_from(end - at).unwrap_or(buf.len()).min(buf.len());
+        // What cannot be read is reported once, not for every gap.
         if report.take(reader.metadata.blocks.disk.read("data", at, &mut buf[..len]))?.is_none() {
             return Ok(());
         }

@@ -65,10 +65,12 @@ pub(super) fn scan(
     report: &mut FindingCollector<'_>,
 ) -> Result<TableInodes> {
     let mut scan = InodeScan::new(reader, usize::MAX);
+    // What was found up to the damage can still be checked.
     if let Err(error) = scan.run(progress, report) {
         report.error(error)?;
         report.add(STRUCTURE, reader.inodes.start, "the inodes after the damaged one cannot be checked");
     }
+    // Otherwise unused entries may be used by inodes that were not reached.
     if scan.inodes.complete {
         scan.finish(report);
     }
@@ -95,6 +97,7 @@ impl<'r> InodeScan<'r> {
     fn run(&mut self, progress: &Progress, report: &mut FindingCollector<'_>) -> Result<()> {
         let area = self.reader.inodes;
         let mut cursor = self.reader.metadata.cursor(area, MetadataPosition { block: area.start, offset: 0 })?;
+        // Inodes stand one after the other, without an index: a damaged one hides those after it.
         while self.step(&mut cursor, report)?.is_some() {
             Progress::add(&progress.entries, 1);
             Error::unless_cancelled(progress)?;
@@ -115,6 +118,7 @@ impl<'r> InodeScan<'r> {
         match &inode.body {
             InodeBody::File(file) => self.file(&inode, file, cursor, report)?,
             InodeBody::Dir(dir) => {
+                // Passed over to reach the next inode.
                 for _ in 0..dir.index_count {
                     dir::index_entry(cursor)?;
                 }
@@ -132,6 +136,7 @@ impl<'r> InodeScan<'r> {
     /// Checks everything about an inode that does not depend on others.
     fn check(&mut self, inode: &DecodedInode, at: MetadataPosition, report: &mut FindingCollector<'_>) -> Result<()> {
         let reader = self.reader;
+        // A wrong inode is reported, and the scan goes on.
         report.take(inode.validate(&reader.superblock, at, reader.inodes))?;
         let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
         if inode.number > reader.superblock.inodes {
@@ -190,12 +195,14 @@ impl<'r> InodeScan<'r> {
         if let Some(tail) = map.tail() {
             let fragments = reader.superblock.fragments;
             let used = u64::from(tail.tail.offset) + tail.len as u64;
+            // Many files may have the same wrong index, which is one finding.
             if tail.tail.fragment >= fragments {
                 let text = format!("fragment {} of only {fragments}", tail.tail.fragment);
                 let who = || format!("inode {}", inode.number);
                 report.shared(Severity::Damage, "fragment table", reader.fragments.area().start, text, who);
             } else {
                 let most = self.inodes.fragments.entry(tail.tail.fragment).or_default();
+                // Linux does not check it: what matters is that the fragment decodes to as much as files use.
                 *most = used.max(*most);
             }
         }
@@ -209,6 +216,7 @@ impl<'r> InodeScan<'r> {
         let mut blocks = map.blocks(&reader.metadata, 0)?;
         while let Some(block) = blocks.next()? {
             if block.is_hole() {
+                // Holes have no position.
                 continue;
             }
             if let Err(error) = block.stored() {
@@ -216,10 +224,13 @@ impl<'r> InodeScan<'r> {
                 continue;
             }
             let (start, word) = block.place();
+            // Already reported by `check_end`, once for the file.
             if start >= reader.superblock.bytes_used {
                 break;
             }
             let this = DataUse { word, len: block.len };
+            // A build checks files of any number. Blocks that are far apart in the table are then no longer
+            // compared.
             if self.inodes.blocks.len() >= self.blocks_max {
                 self.inodes.blocks.clear();
             }
@@ -227,6 +238,7 @@ impl<'r> InodeScan<'r> {
                 hash_map::Entry::Vacant(entry) => {
                     entry.insert(this);
                 }
+                // The same data is stored once for files that share it.
                 hash_map::Entry::Occupied(entry) if *entry.get() == this => {}
                 hash_map::Entry::Occupied(_) => {
                     wrong(format!("another file uses its data block at byte {start} with another length"));
@@ -245,6 +257,7 @@ impl<'r> InodeScan<'r> {
             let why = format!("{} inodes announced, {count} found", reader.superblock.inodes);
             report.add("superblock", 0, why);
         }
+        // A sorted list instead of a set: less memory for many inodes.
         let mut numbers: Vec<u32> = self.inodes.found.iter().map(|found| found.number).collect();
         numbers.sort_unstable();
         for two in numbers.windows(2).filter(|two| two[0] == two[1]) {

@@ -27,10 +27,12 @@ pub(in crate::squashfs) fn first_broken(reader: &SquashfsReader, progress: &Prog
     let mut cursor = reader.metadata.cursor(area, MetadataPosition { block: area.start, offset: 0 })?;
     let mut scan = InodeScan::new(reader, BLOCKS_MAX);
     loop {
+        // One inode a time, so that a build can be stopped.
         Error::unless_cancelled(progress)?;
         let mut inode = None;
         let finding = FindingCollector::first_damage(|report| {
             let step = scan.step(&mut cursor, report);
+            // No number where the step failed before it read one.
             inode = report.take(step)?.flatten();
             Ok(())
         })?;
@@ -40,6 +42,7 @@ pub(in crate::squashfs) fn first_broken(reader: &SquashfsReader, progress: &Prog
         if inode.is_none() {
             break;
         }
+        // For the rule of any other inode it makes no difference.
         scan.forget();
     }
     let finding = FindingCollector::first_damage(|report| {

@@ -13,6 +13,8 @@ pub(super) fn check(reader: &SquashfsReader, report: &mut FindingCollector<'_>) 
     let superblock = &reader.superblock;
     let file_len = reader.metadata.blocks.disk.len();
     let padded_len = superblock.bytes_used.next_multiple_of(PADDING);
+    // Linux reads SquashFS in blocks of 1 KiB (`SQUASHFS_DEVBLK_SIZE`), and not the rest of a
+    // device.
     if padded_len > file_len {
         let why = format!("a loop device cuts off the end of a file of {file_len} bytes: pad it to {padded_len}");
         report.note("superblock", 0, why);
@@ -25,6 +27,7 @@ pub(super) fn check(reader: &SquashfsReader, report: &mut FindingCollector<'_>) 
     if unknown != 0 {
         wrong(format!("unknown flags {unknown:#06x}"));
     }
+    // Not the other way round: a table may be missing although the flag allows it.
     if superblock.flags.contains(SuperblockFlags::NO_XATTRS) && superblock.xattr_table.is_some() {
         wrong("its flags say there are no xattrs, but it points to an xattr table".into());
     }

@@ -50,6 +50,7 @@ pub(super) fn check_table(
         return Ok(());
     }
     let found = blocks(reader, table.area(), report)?;
+    // Compared as a whole: blocks that are not in the index would be passed over.
     if let Some((n, _)) = table.blocks().iter().enumerate().find(|(n, start)| found.get(*n) != Some(start)) {
         let area = table.area();
         report.add(area.structure, area.end, format!("entry {n} of its index does not point at its metadata block"));
@@ -61,6 +62,7 @@ pub(super) fn check_table(
 fn check_fragment_index(reader: &SquashfsReader, report: &mut FindingCollector<'_>) {
     let superblock = &reader.superblock;
     let end = superblock.fragment_table + reader.fragments.blocks().len() as u64 * 8;
+    // Tables lie in a fixed order, the export table is optional.
     let next = reader.export.as_ref().unwrap_or(&reader.ids_table).area().start;
     if superblock.fragments > 0 && end != next {
         report.add("fragment table", superblock.fragment_table, format!("its index ends at byte {end}, not at {next}"));
@@ -76,6 +78,7 @@ pub(super) fn blocks(
     let mut starts = Vec::new();
     let mut start = area.start;
     while start < area.end {
+        // The position of the next block is unknown then.
         let Some(block) = report.take(reader.metadata.block(area, start))? else { break };
         let stored = metadata::stored_len(&block);
         let payload = block.len() - HEADER_LEN;
@@ -86,6 +89,7 @@ pub(super) fn blocks(
         if stored > METADATA_LEN {
             report.add(area.structure, start, format!("metadata block stored in {stored} bytes, more than 8192"));
         }
+        // Only the last block of a table may be short, as offsets are counted in full blocks.
         if payload == 0 || (payload != METADATA_LEN && next < area.end) {
             report.add(area.structure, start, format!("metadata block of {payload} bytes before the last one"));
         }
@@ -110,9 +114,11 @@ pub(super) fn check_export(
     let Some(export) = &reader.export else { return Ok(()) };
     for found in &inodes.found {
         let n = u64::from(found.number).wrapping_sub(1);
+        // Already reported: a number larger than the count.
         if n >= export.len() {
             continue;
         }
+        // The other entries lie in the same blocks, or behind them.
         let Some(reference) = report.take(export.get::<U64>(&reader.metadata, n))? else { return Ok(()) };
         if reference.get() != found.nid.0 {
             let is = reference.get();

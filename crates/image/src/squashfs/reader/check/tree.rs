@@ -24,8 +24,10 @@ pub(super) fn check(
         }
         return Ok(());
     };
+    // No directory names the root.
     inodes.found[root].names = 1;
     let parent = inodes.found[root].parent;
+    // Writers disagree: mksquashfs writes the number of inodes and 1.
     let harmless = [0, inodes.found[root].number, reader.superblock.inodes.wrapping_add(1)];
     if !harmless.contains(&parent) {
         report.add("inode table", reader.inodes.start, format!("the root's parent is inode {parent}"));
@@ -39,6 +41,7 @@ pub(super) fn check(
             walk.whole = false;
         }
     }
+    // With a directory missing, its entries would all be reported as lost.
     if walk.whole && walk.inodes.complete {
         walk.check_links(report);
         walk.check_listings(report);
@@ -69,10 +72,12 @@ impl TreeWalk<'_, '_> {
         let (inode, mut cursor) = DecodedInode::read(&reader.metadata, reader.inodes, nid)?;
         let InodeBody::Dir(dir) = inode.body else { return Ok(()) };
         let block = self.block(dir.start);
+        // Before it is read: listings that overlap would take any amount of work.
         if u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA) > self.left {
             let why = format!("directory {}: more than the table has left", inode.number);
             return Err(Error::corrupt(STRUCTURE, block, why));
         }
+        // Read at once, as its entries and the listing are compared side by side.
         let mut index = Vec::new();
         for _ in 0..dir.index_count {
             index.push(dir::index_entry(&mut cursor)?);
@@ -86,10 +91,12 @@ impl TreeWalk<'_, '_> {
                 let is_dir = self.entry(&entry, inode.number, &mut |why| {
                     wrong(format!("entry `{}`: {why}", name.escape_ascii()));
                 });
+                // Copied, since the cursor goes on.
                 let name: Box<[u8]> = name.into();
                 entries += 1;
                 dirs += u32::from(is_dir);
                 let Some(header) = listing.new_header() else { continue };
+                // An index need not have an entry for each header.
                 if let Some((mark, first)) = index.next_if(|(mark, _)| u64::from(mark.index.get()) <= header.offset) {
                     let here =
                         HeaderPosition { offset: mark.index.get().into(), block: self.block(mark.start_block.get()) };
@@ -107,6 +114,7 @@ impl TreeWalk<'_, '_> {
         if index.next().is_some() {
             wrong("its index has entries that lead nowhere".into());
         }
+        // Some writers count all entries, not only directories.
         if ![dirs, entries].map(|links| links.saturating_add(2)).contains(&inode.nlink) {
             wrong(format!("link count {} with {dirs} directories among {entries} entries", inode.nlink));
         }
@@ -116,6 +124,7 @@ impl TreeWalk<'_, '_> {
     /// Checks one entry of directory number `parent`; returns true if it is a directory.
     fn entry(&mut self, entry: &DirEntry, parent: u32, wrong: &mut dyn FnMut(String)) -> bool {
         let Some(n) = self.inodes.at(entry.nid) else {
+            // If the scan ended early, the inode may be among those after it.
             if self.inodes.complete {
                 wrong(format!("no inode begins at its reference {:#x}", entry.nid.0));
             }
@@ -128,6 +137,7 @@ impl TreeWalk<'_, '_> {
         if entry.kind != found.kind {
             wrong(format!("it says type {}, the inode has {}", entry.kind, found.kind));
         }
+        // A directory has one name. For all others, `check_links` compares the count later.
         found.names = found.names.saturating_add(1);
         if !found.is_dir() {
             return false;
@@ -135,6 +145,7 @@ impl TreeWalk<'_, '_> {
         if found.names > 1 {
             wrong(format!("directory {} is reached a second time", found.number));
         } else {
+            // Visited once only, or a loop would have no end.
             if found.parent != parent {
                 wrong(format!("directory {} names inode {} as its parent", found.number, found.parent));
             }
@@ -149,6 +160,7 @@ impl TreeWalk<'_, '_> {
 
     /// Records the position of a listing, in decoded bytes.
     fn note_listing(&mut self, dir: &DirBody, len: u64) {
+        // A wrong start was reported when the listing was read.
         if let Ok(block) = self.blocks.binary_search(&self.block(dir.start)) {
             let start = (block * METADATA_LEN) as u64 + u64::from(dir.offset);
             self.listings.push((start, start + len));
@@ -159,6 +171,7 @@ impl TreeWalk<'_, '_> {
     fn check_links(&self, report: &mut FindingCollector<'_>) {
         let start = self.reader.inodes.start;
         let mut lost = self.inodes.found.iter().filter(|found| found.names == 0);
+        // Only the first by number: a lost directory loses all that is below it.
         if let Some(first) = lost.next() {
             let more = lost.count();
             let why = format!("inode {} and {more} others are in no directory", first.number);
@@ -178,6 +191,7 @@ impl TreeWalk<'_, '_> {
         self.listings.sort_unstable();
         let mut end = 0;
         for (start, next) in &self.listings {
+            // A gap or an overlap: both show as a start that is not the end before.
             if *start != end {
                 let why = format!("decoded bytes {end} to {start} belong to no directory or to two");
                 report.add(STRUCTURE, self.reader.listings.start, why);

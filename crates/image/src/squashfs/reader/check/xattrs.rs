@@ -27,6 +27,7 @@ pub(super) fn check(reader: &SquashfsReader, xattrs: &XattrTable, report: &mut F
     let mut elsewhere = HashMap::new();
     for n in 0..u32::try_from(xattrs.sets.len()).unwrap_or(u32::MAX) {
         let mut set = SurveyedSet::default();
+        // Values elsewhere may be shared, and are read once.
         let stored = report.take(survey(reader, xattrs, n, &mut elsewhere, &mut set))?;
         let SurveyedSet { listed_len, mut wrong } = set;
         let entry = report.take(xattrs.sets.get::<XattrSetEntry>(&reader.metadata, n.into()))?;
@@ -42,6 +43,7 @@ pub(super) fn check(reader: &SquashfsReader, xattrs: &XattrTable, report: &mut F
         for why in wrong {
             report.add("xattr table", xattrs.pairs.start, format!("set {n}: {why}"));
         }
+        // More bytes than there are can only be the same ones twice.
         let Some(rest) = left.checked_sub(len) else {
             report.add("xattr table", xattrs.pairs.start, "its sets overlap");
             break;
@@ -63,6 +65,7 @@ fn survey(
     let mut names = HashSet::new();
     let SurveyedSet { listed_len, wrong } = set;
     xattrs.each(&reader.metadata, n, &mut |_, pair| {
+        // With the NUL after the name, as listxattr counts it.
         *listed_len += pair.full_name().map_or(0, |name| name.len() as u64 + 1);
         match pair.full_name() {
             None => wrong.push(format!("unknown attribute type {:#x}", pair.kind)),
@@ -79,6 +82,7 @@ fn survey(
                 judge(&value);
                 value.len() as u64
             }
+            // Read again for each, as its value matters and not only its length.
             StoredValue::Elsewhere(reference) if capability => {
                 let value = xattrs.value(&reader.metadata, reference)?;
                 judge(&value);
