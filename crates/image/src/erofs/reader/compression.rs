@@ -92,6 +92,7 @@ pub(super) fn read(
         let lz4 = ErofsCompression::Lz4 { max_distance: distance(word), max_cluster_blocks: 1 };
         return Ok((compressed.then_some(lz4).into_iter().collect(), SUPERBLOCK_OFFSET + superblock.len));
     }
+    // The bits above those of known algorithms.
     let unknown = word >> algorithm::COUNT << algorithm::COUNT;
     if unknown != 0 {
         return Err(Error::Unsupported(format!("EROFS compression algorithms {unknown:#x} (known: bits 0 to 3)")));
@@ -100,11 +101,13 @@ pub(super) fn read(
     let found: Result<_> = (0..algorithm::COUNT)
         .filter(|number| word >> number & 1 == 1)
         .map(|number| {
+            // Records are aligned, and each begins with its length.
             at = at.next_multiple_of(4);
             let mut len = [0; 2];
             disk.read(STRUCTURE, at, &mut len)?;
             // Length 0 stands for 65536, of which the first bytes are enough.
             let len = u16::from_le_bytes(len).wrapping_sub(1);
+            // The longest known record has 14 bytes. A longer one has fields that are newer than this reader.
             let mut payload = [0; 16];
             let payload = &mut payload[..(usize::from(len) + 1).min(16)];
             disk.read(STRUCTURE, at + 2, payload)?;
@@ -123,6 +126,7 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Erof
             let raw: format::Lz4Record = record(payload)?;
             // 0 stands for 1 (`z_erofs_load_lz4_config` in Linux).
             let blocks = raw.max_pclusterblks.get().max(1);
+            // As much as `z_erofs_load_lz4_config` allows.
             if u64::from(blocks) << block_bits > CLUSTER_MAX {
                 return Err(format!("clusters of {blocks} blocks, more than {CLUSTER_MAX} bytes"));
             }
@@ -131,6 +135,8 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Erof
         algorithm::LZMA => {
             let raw: format::LzmaRecord = record(payload)?;
             let dict_size = raw.dict_size.get();
+            // Only format 0 exists, and Linux limits the dictionary, which it holds in memory for each
+            // processor.
             if raw.format.get() != 0 || !LZMA_DICT.contains(&dict_size) {
                 return Err(format!("format {}, dictionary of {dict_size} bytes", raw.format));
             }
@@ -145,6 +151,7 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Erof
         }
         _ => {
             let raw: format::ZstdRecord = record(payload)?;
+            // Stored as what exceeds the shortest window.
             let (least, more) = ZSTD_WINDOW;
             if raw.format != 0 || raw.windowlog > more {
                 return Err(format!("format {}, window of 2^{} bytes", raw.format, u16::from(raw.windowlog) + 10));

@@ -46,6 +46,7 @@ impl RecentExtents {
         if let Ok(mut extents) = self.0.lock()
             && !extents.contains(&extent)
         {
+            // Before the new one is added, so the oldest drops out.
             extents.truncate(RECENT - 1);
             extents.push_front(extent);
         }
@@ -86,6 +87,7 @@ impl IndexBytes for IndexSource<'_> {
 pub(super) fn read_file(reader: &ErofsReader, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize> {
     let left = inode.size.saturating_sub(offset);
     let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+    // At most what is left of the file.
     let buf = &mut buf[..len];
     if !buf.is_empty() {
         InodeData::open(reader, inode)?.read(buf, offset)?;
@@ -97,6 +99,7 @@ pub(super) fn read_file(reader: &ErofsReader, inode: &Inode, buf: &mut [u8], off
 /// plain data is cut into pieces.
 pub(super) fn extents(reader: &ErofsReader, inode: &Inode) -> Result<Vec<Extent>> {
     let mut pieces = FoundExtents { out: Vec::new(), most: PIECE.max((inode.size / PIECES).next_multiple_of(PIECE)) };
+    // An empty file need not have an index at all.
     if inode.size > 0 {
         InodeData::open(reader, inode)?.pieces(0, inode.size, 0, &mut pieces)?;
     }
@@ -115,6 +118,7 @@ impl<'r> InodeData<'r> {
             payload: inode.payload.byte,
             block_bits: reader.superblock.block_bits(),
         };
+        // They hold fragments and inodes of others, and would lead back to themselves.
         let special = [&reader.packed, &reader.metabox].into_iter().flatten().any(|other| other.nid == inode.nid);
         let map = ExtentMap::open(&source, &facts)?;
         Ok(InodeData { source, map, place: inode.place, fragments: !special, recent: None })
@@ -125,6 +129,7 @@ impl<'r> InodeData<'r> {
     pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<bool> {
         let superblock = &self.source.reader.superblock;
         // Without records, LZ4 is implied.
+        // The bit of LZ4.
         let implied = u16::from(!superblock.incompat.contains(Incompat::BIG_CLUSTERS)) << algorithm::LZ4;
         let algorithms = superblock.compression.iter().fold(implied, |bits, one| bits | 1 << one.number());
         self.map.check(&self.source, AnnouncedFeatures { incompat: superblock.incompat, algorithms }, wrong)
@@ -152,6 +157,7 @@ impl<'r> InodeData<'r> {
 
     /// Calls `visit` for each extent from the one that holds byte `offset` on, until it returns false.
     pub(super) fn each_from(&self, offset: u64, visit: &mut dyn FnMut(MappedExtent) -> Result<bool>) -> Result<()> {
+        // The walk begins with the extent that holds the offset, not with the offset.
         let mut walk = self.map.walk(&self.source, offset);
         let mut at = None;
         while let Some(extent) = walk.next()? {
@@ -159,6 +165,7 @@ impl<'r> InodeData<'r> {
                 Some(at) => extent.logical == at,
                 None => extent.logical <= offset,
             };
+            // A walk that does not get on would never end.
             if !continues || extent.len == 0 {
                 let at = at.unwrap_or(offset);
                 return Err(self.error(format!("its extent at byte {} does not begin at byte {at}", extent.logical)));
@@ -173,6 +180,7 @@ impl<'r> InodeData<'r> {
 
     /// Fills `buf` from byte `offset`; the file has at least that many bytes after it.
     fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
+        // From one extent to the next without a search.
         let mut walk = self.map.walk(&self.source, offset);
         let begin = offset;
         let mut run = AdjacentClusters::default();
@@ -188,8 +196,10 @@ impl<'r> InodeData<'r> {
             }
             let n = left.min(buf.len() - run.out);
             offset += n as u64;
+            // Only whole clusters can be decoded straight into the buffer.
             let whole = self.cluster(&extent).filter(|cluster| cluster.len == n);
             if whole.as_ref().is_none_or(|cluster| !run.takes(cluster)) {
+                // The run has to be decoded before what comes after it: both fill the buffer from its front.
                 buf = run.decode(self.source.reader, buf)?;
             }
             match whole {
@@ -205,11 +215,13 @@ impl<'r> InodeData<'r> {
                 }
             }
         }
+        // The last clusters of the buffer.
         run.decode(self.source.reader, buf).map(drop)
     }
 
     /// Returns the cluster of a compressed extent.
     fn cluster(&self, extent: &MappedExtent) -> Option<PhysicalCluster> {
+        // Only these have clusters.
         let PieceStorage::Packed { stored, algorithm, partial } = extent.data else { return None };
         let len = usize::try_from(extent.len).ok()?;
         Some(PhysicalCluster { stored, space: self.source.space, algorithm, partial, len })
@@ -218,6 +230,7 @@ impl<'r> InodeData<'r> {
     /// Reads an extent for a check; if it is compressed, `out` must have room for all of it.
     /// Refuses data that Linux cannot read, or reads as other bytes.
     pub(super) fn verify_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
+        // A part of an extent is read like that of anybody else: a check asks for whole ones.
         match self.cluster(extent).filter(|cluster| cluster.len == out.len()) {
             Some(cluster) => self.source.reader.verify(cluster, out),
             None => self.read_extent(extent, skip, out),
@@ -238,12 +251,15 @@ impl<'r> InodeData<'r> {
             }
             PieceStorage::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
             PieceStorage::Packed { .. } => {
+                // A length that no buffer has.
                 let bad = || self.error("an extent exceeds the maximum length");
                 let cluster = self.cluster(extent).ok_or_else(bad)?;
+                // Straight into the buffer, without the cache.
                 if out.len() == cluster.len {
                     return reader.decode(&[cluster], out);
                 }
                 let from = usize::try_from(skip).unwrap_or(usize::MAX);
+                // Decoding ends with the extent, whatever its stream goes on with.
                 from.checked_add(out.len()).filter(|end| *end <= cluster.len).ok_or_else(bad)?;
                 reader.read_cluster(cluster, from, out, DecodeDepth::Wanted)
             }
@@ -256,6 +272,8 @@ impl<'r> InodeData<'r> {
         let IndexSource { reader, space } = self.source;
         let block = u64::from(reader.superblock.block_size);
         let first = block - extent.logical % block;
+        // The first block of a rotated cluster is as long as what is left of the block of the file where the
+        // extent begins.
         let Some(base) = stored.len.checked_sub(first) else {
             return Err(self.error("a rotated cluster of less than a block"));
         };
@@ -277,6 +295,7 @@ impl<'r> InodeData<'r> {
         let inode = self.packed_inode(offset, len)?;
         let reader = self.source.reader;
         match reader.recent.find(offset, len).filter(|extent| matches!(extent.data, PieceStorage::Packed { .. })) {
+            // Positions behind an inode count from where the inode is: both have to be in the same space.
             Some(extent) if inode.payload.space == self.source.space => {
                 self.read_extent(&extent, offset - extent.logical, out)
             }
@@ -291,6 +310,7 @@ impl<'r> InodeData<'r> {
             let why = if self.fragments { "the image has no packed inode" } else { "it would contain itself" };
             return Err(self.error(format!("a part is in the packed inode, but {why}")));
         };
+        // Fragments are given by untrusted offsets.
         if offset.checked_add(len).is_none_or(|end| end > packed.size) {
             let why = format!("{len} bytes at offset {offset} of the packed inode, which has {}", packed.size);
             return Err(self.error(why));
@@ -317,6 +337,7 @@ impl<'r> InodeData<'r> {
             if let Some(recent) = self.recent {
                 recent.keep(extent);
             }
+            // In the other file, which has this part from `to` on.
             let to = to + (at - offset);
             match extent.data {
                 PieceStorage::Hole => out.hole(to, n),
@@ -324,11 +345,13 @@ impl<'r> InodeData<'r> {
                     let from = from.saturating_add(at - extent.logical);
                     let packed = self.packed_inode(from, n)?;
                     match self.source.reader.recent.find(from, n) {
+                        // It is in one extent of the packed inode, so it is one piece of the file as well.
                         Some(MappedExtent { data: PieceStorage::Packed { .. }, .. }) => out.data(to, n),
                         _ => self.open_packed(packed)?.pieces(from, n, to, out)?,
                     }
                 }
                 PieceStorage::Plain { stored, .. } => {
+                    // A length from the image would otherwise make millions of pieces.
                     self.check_last_byte(stored)?;
                     out.cut(to, n);
                 }
@@ -344,6 +367,7 @@ impl<'r> InodeData<'r> {
         self.check_last_byte(stored)?;
         let IndexSource { reader, space } = self.source;
         match stored.len.checked_sub(1).filter(|_| stored.len > len) {
+            // The last byte alone tells.
             Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
             None => Ok(()),
         }
@@ -352,6 +376,7 @@ impl<'r> InodeData<'r> {
     /// Refuses data that extends past the end of the image before it becomes many pieces.
     pub(super) fn check_last_byte(&self, stored: StoredBytes) -> Result<()> {
         let IndexSource { reader, space } = self.source;
+        // Shorter ones are one piece, and fail when it is read.
         match stored.len.checked_sub(1).filter(|last| *last >= PIECE) {
             Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
             None => Ok(()),
@@ -380,6 +405,7 @@ impl AdjacentClusters {
     /// Returns true if a cluster continues the run, or the run is empty.
     fn takes(&self, cluster: &PhysicalCluster) -> bool {
         let StoredBytes { place, len } = cluster.stored;
+        // Bounded, since all stored bytes of a run are in memory at once.
         self.end.is_none_or(|end| end == place && self.stored + len <= CLUSTER_MAX)
     }
 
@@ -410,6 +436,7 @@ struct FoundExtents {
 
 impl FoundExtents {
     fn hole(&mut self, offset: u64, len: u64) {
+        // A hole may have any length, and neighbours are one.
         match self.out.last_mut() {
             Some(last) if last.hole => last.len += len,
             _ => self.out.push(Extent { offset, len, hole: true }),

@@ -80,6 +80,7 @@ impl fmt::Debug for ClusterCache {
 impl ClusterCache {
     /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
+        // Slices of one length, so that a new one fits where an old one was.
         let decoded = BlockCache::new(capacity.max(CACHE_MIN), SLICE as u64);
         ClusterCache { decoded, shelf: BlockShelf::new(SLICE), stock: Mutex::default() }
     }
@@ -113,9 +114,11 @@ impl ErofsReader {
         out: &mut [u8],
         depth: DecodeDepth,
     ) -> Result<()> {
+        // No overflow: both are lengths of buffers, but the offset is checked only when a slice lacks.
         let end = from.saturating_add(out.len());
         match self.read_slices(cluster, from, out, depth) {
             Err(Error::Corrupt { .. }) if end < cluster.len => {
+                // Through no cache: what a damaged cluster still gives must not be mistaken for the whole.
                 let mut plain = vec![0; end];
                 self.decode(&[PhysicalCluster { partial: true, len: end, ..cluster }], &mut plain)?;
                 out.copy_from_slice(&plain[from..]);
@@ -138,6 +141,7 @@ impl ErofsReader {
             let slice = self.slice(cluster, from / SLICE, end, depth)?;
             let rest = slice.get(from % SLICE..).unwrap_or_default();
             let n = rest.len().min(out.len());
+            // The caller keeps within the extent, so this is a mistake of the reader itself.
             if n == 0 {
                 return Err(Error::Misuse(format!("byte {from} of an extent of {} bytes", cluster.len)));
             }
@@ -155,6 +159,8 @@ impl ErofsReader {
         if let Some(slice) = decoded.peek(&(cluster, n)) {
             return Ok(slice);
         }
+        // Threads that want any slice of an extent first wait for the first one that is missing, so one of
+        // them decodes.
         let first = (0..n).find(|first| decoded.peek(&(cluster, *first)).is_none());
         // Who comes back for more than was decoded wants the rest, too.
         let decode = |n: usize| {
@@ -171,6 +177,7 @@ impl ErofsReader {
     /// Decodes an extent, or the first `beginning` bytes of it; returns slice number `n` and caches those after it. As
     /// threads wait for the slices of others only in ascending order, none waits for ever.
     fn decode_slices(&self, cluster: PhysicalCluster, n: usize, beginning: Option<usize>) -> Result<SharedBlock> {
+        // The slices to come replace others at once, instead of each other.
         self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
         let wanted = beginning.map_or(cluster, |len| PhysicalCluster { partial: true, len, ..cluster });
         self.with_tools(|tools| {
@@ -181,6 +188,7 @@ impl ErofsReader {
             let bytes = plain.get_mut(..wanted.len).unwrap_or_default();
             let result = self.decode_with(tools, &[wanted], bytes).and_then(|()| {
                 for (n, slice) in bytes.chunks(SLICE).enumerate().skip(n + 1) {
+                    // `get` keeps what is there already, decoded by another thread.
                     self.clusters.decoded.get((cluster, n), || Result::Ok(self.clusters.shelf.copy(slice)))?;
                 }
                 let slice = bytes.chunks(SLICE).nth(n);
@@ -188,6 +196,7 @@ impl ErofsReader {
                     .map(|slice| self.clusters.shelf.copy(slice))
                     .ok_or_else(|| Error::Misuse(format!("an extent has no slice {n}")))
             });
+            // A long extent would otherwise keep its memory for each thread.
             if plain.len() <= PLAIN_MAX {
                 tools.plain = plain;
             }
@@ -204,6 +213,7 @@ impl ErofsReader {
     pub(super) fn verify(&self, cluster: PhysicalCluster, out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| {
             // The strict decoders temporarily replace the others.
+            // `decode_with` takes its decoders from there.
             std::mem::swap(&mut tools.decoders, &mut tools.strict);
             let made = self.make_strict(&mut tools.decoders, cluster.algorithm);
             let result = made.and_then(|()| self.decode_with(tools, &[cluster], out));
@@ -223,6 +233,7 @@ impl ErofsReader {
         if let (Some(none @ None), Some(codec)) =
             (decoders.get_mut(usize::from(algorithm)), Codec::from_erofs_id(algorithm))
         {
+            // Without a record, any window is allowed: images from before there were records have only LZ4.
             let announced = self.superblock.compression.iter().find(|one| one.number() == algorithm);
             *none = Some(codec.strict_cluster_decoder(announced.map_or(u32::MAX, ErofsCompression::window))?);
         }
@@ -244,6 +255,7 @@ impl ErofsReader {
         let PhysicalCluster { stored, space, algorithm, partial, len } = cluster;
         let (StoredPosition::Image(start) | StoredPosition::Device(_, start)) = stored.place else { return Ok(false) };
         let stranded = page_end::stranded(algorithm, start, stored.len);
+        // Of a partial one Linux decodes only as much as it needs.
         if stranded == 0 || partial {
             return Ok(false);
         }
@@ -252,6 +264,7 @@ impl ErofsReader {
         // The whole extent decodes without the bytes on the last page.
         bytes.truncate(usize::try_from(stored.len - stranded).unwrap_or(0));
         let start = StoredBytes { len: stored.len - stranded, ..stored };
+        // Decoders of its own, as those at hand may be the strict ones.
         let mut tools = ClusterDecoders::default();
         let decoded = self.decode_one(
             &mut tools.decoders,
@@ -267,12 +280,14 @@ impl ErofsReader {
             return Ok(());
         };
         let ClusterDecoders { decoders, stored, .. } = tools;
+        // Saturating: the sum comes from the image, and nothing that long is read.
         let len = clusters.iter().map(|cluster| cluster.stored.len).fold(0, u64::saturating_add);
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         if stored.len() < len {
             stored.resize(len, 0);
         }
         let mut bytes = stored.get_mut(..len).unwrap_or_default();
+        // Consecutive clusters are one read.
         self.read_stored(STRUCTURE, *space, *place, bytes)?;
         for cluster in clusters {
             // Both buffers hold the data of all clusters together.
@@ -300,6 +315,7 @@ impl ErofsReader {
             (Some(none), Some(codec)) => none.insert(codec.cluster_decoder()?),
             _ => return Err(wrong(format!("unknown algorithm {algorithm}"))),
         };
+        // Where any bytes may follow a stream, its end is not where the cluster ends.
         let done = match partial || !padded {
             true => decoder.decode_prefix(stream, out),
             false => decoder.decode(stream, out).map(drop),
@@ -320,6 +336,7 @@ impl ErofsReader {
     /// after the first block.
     fn without_padding<'s>(&self, stored: StoredBytes, bytes: &'s [u8]) -> std::result::Result<&'s [u8], String> {
         let block = u64::from(self.superblock.block_size);
+        // Up to the end of the first block, where Linux looks for the stream too (`z_erofs_fixup_insize`).
         let left = usize::try_from(block - stored.place.byte() % block).unwrap_or(bytes.len());
         let start = bytes.iter().take(left).position(|byte| *byte != 0);
         start.and_then(|start| bytes.get(start..)).ok_or_else(|| "no stream begins in its first block".into())
@@ -329,5 +346,6 @@ impl ErofsReader {
 /// Returns the number of bytes to decode for those up to `end`, unless decoding the whole extent takes about as long.
 fn beginning(cluster: PhysicalCluster, end: usize) -> Option<usize> {
     let piece = Codec::from_erofs_id(cluster.algorithm).and_then(Codec::piece_len)?;
+    // As for SquashFS: nearly all of it is not worth another decoding later.
     Some(end.next_multiple_of(piece.max(SLICE))).filter(|len| *len <= cluster.len / 4 * 3)
 }

@@ -41,6 +41,7 @@ impl<'r> DirentCursor<'r> {
     /// Starts at the first entry.
     pub(super) fn open(reader: &'r ErofsReader, dir: &'r Inode) -> DirentCursor<'r> {
         let blocks = dir.size.div_ceil(reader.superblock.block_size.into());
+        // Nothing is read before the first entry is asked for.
         DirentCursor { reader, dir, next: 0, blocks, block: Arc::default(), count: 0, at: 0, name: Vec::new() }
     }
 
@@ -52,6 +53,7 @@ impl<'r> DirentCursor<'r> {
             }
             self.load(self.next)?;
         }
+        // The entry is copied, the name borrowed from the block.
         let (entry, name) = self.entry(self.at)?;
         let first = name.start;
         let last = name.end;
@@ -60,6 +62,7 @@ impl<'r> DirentCursor<'r> {
         if !dots && tree::check_name(name).is_err() {
             return Err(self.error(format!("`{}` cannot be a file name", name.escape_ascii())));
         }
+        // `lookup` halves blocks and entries, and would miss what is out of order.
         if name <= &self.name[..] {
             let name = name.escape_ascii();
             let before = self.name.escape_ascii();
@@ -76,6 +79,7 @@ impl<'r> DirentCursor<'r> {
         self.next = n + 1;
         let dir = self.dir;
         self.block = self.reader.metadata.directories.get((dir.nid, n), || read_block(self.reader, dir, n))?;
+        // Entries fill the block up to where the first name begins, so that says how many there are.
         let names = self.block.get(..ENTRY_LEN).map_or(0, name_offset);
         if names == 0 || names % ENTRY_LEN != 0 || names >= self.block.len() {
             return Err(self.error(format!("its names begin at byte {names} of {}", self.block.len())));
@@ -89,6 +93,7 @@ impl<'r> DirentCursor<'r> {
         let names = self.count * ENTRY_LEN;
         let raw = self.block.get(n * ENTRY_LEN..names).unwrap_or_default();
         let Ok((entry, rest)) = format::Dirent::read_from_prefix(raw) else {
+            // Only the last one has names behind it that may be padding.
             return Err(self.error(format!("entry {n} reaches into the names")));
         };
         let start = usize::from(entry.nameoff.get());
@@ -96,6 +101,7 @@ impl<'r> DirentCursor<'r> {
             false => name_offset(rest),
             // Nothing follows the last name, except possibly padding.
             true => {
+                // The end of the last name is not stored: a NUL, or the end of the block.
                 let behind = self.block.get(start..).unwrap_or_default();
                 start + behind.iter().position(|byte| *byte == 0).unwrap_or(behind.len())
             }
@@ -131,12 +137,14 @@ fn name_offset(bytes: &[u8]) -> usize {
 
 /// Finds `name` in a directory, as Linux does: first the last block whose first name is not greater, then the entry in it.
 pub(super) fn lookup(reader: &ErofsReader, dir: &Inode, name: &[u8]) -> Result<Option<DirEntry>> {
+    // They are entries here, but no names that anybody may look up.
     if name == b"." || name == b".." {
         return Ok(None);
     }
     let mut listing = DirentCursor::open(reader, dir);
     let mut from = 0;
     let mut to = listing.blocks;
+    // The last block whose first name is not greater, as `erofs_find_target_block` of Linux does.
     while to - from > 1 {
         let middle = from + (to - from) / 2;
         listing.load(middle)?;
@@ -146,6 +154,7 @@ pub(super) fn lookup(reader: &ErofsReader, dir: &Inode, name: &[u8]) -> Result<O
             false => to = middle,
         }
     }
+    // No block: an empty directory.
     if from == to {
         return Ok(None);
     }

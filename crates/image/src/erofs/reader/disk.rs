@@ -46,6 +46,7 @@ impl DeviceBytes {
     /// their order, or none if all are in one file.
     pub(super) fn attach(&mut self, superblock: &Superblock, given: Vec<Arc<dyn ReadAt>>) -> Result<()> {
         let count = superblock.devices.len();
+        // None at all is fine: then all are in the file.
         if !given.is_empty() && given.len() != count {
             let why = format!("the image has additional devices: {count}");
             return Err(Error::option("number of devices", given.len(), why));
@@ -68,6 +69,7 @@ impl DeviceBytes {
 
     /// Returns the length of the image and of its additional devices.
     pub(super) fn total_len(&self) -> u64 {
+        // Devices without a source of their own are part of it.
         let devices = self.devices.iter().filter_map(|device| device.source.as_ref());
         devices.fold(self.len(), |sum, source| sum.saturating_add(source.len()))
     }
@@ -77,6 +79,7 @@ impl DeviceBytes {
     pub(super) fn position(&self, device: u16, offset: u64) -> u64 {
         let (area, offset) = self.locate(device, offset);
         let Area::Device(number) = area else { return offset };
+        // Its bytes are in the image itself, where `locate` found them.
         if self.devices[usize::from(number) - 1].source.is_none() {
             return offset;
         }
@@ -86,6 +89,7 @@ impl DeviceBytes {
 
     /// Returns the device that holds byte `offset` of a device by its number as in chunks, and the offset on it.
     pub(super) fn locate(&self, device: u16, offset: u64) -> (Area, u64) {
+        // `wrapping_sub`, so that one comparison serves both ends.
         let holds = |device: &OpenDevice| device.start != 0 && offset.wrapping_sub(device.start) < device.len;
         let (n, offset) = match self.number(device).checked_sub(1).filter(|n| *n < self.devices.len()) {
             Some(n) => (n, offset),
@@ -96,6 +100,7 @@ impl DeviceBytes {
         };
         match &self.devices[n] {
             // All devices are in one file.
+            // It has a place there, which the offset counts from.
             OpenDevice { source: None, start, .. } if *start != 0 => (Area::Image, start.saturating_add(offset)),
             _ => (u16::try_from(n + 1).map_or(Area::Image, Area::Device), offset),
         }
@@ -132,6 +137,7 @@ impl DeviceBytes {
             device.start != 0 && offset.checked_sub(device.start).is_some_and(|inside| inside < device.len)
         };
         match self.devices.iter().find(holds) {
+            // The common address space may also lead to a device with a source of its own.
             Some(OpenDevice { source: Some(source), start, .. }) => {
                 self.read_from(&**source, structure, offset, offset - start, buf)
             }
@@ -179,6 +185,7 @@ impl DeviceBytes {
 
     /// Describes data that extends past the end.
     pub(super) fn ends_inside(&self) -> String {
+        // The number of blocks in the superblock tells a truncated image from a wrong position.
         let missing = self.expected.saturating_sub(self.len());
         if missing > 0 {
             return format!("the image is truncated inside it: {} are missing", Size(missing));

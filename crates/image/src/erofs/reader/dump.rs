@@ -73,6 +73,7 @@ impl ErofsDump<'_> {
         let mut nids: BTreeSet<Nid> = special.collect();
         let mut stack = vec![superblock.root];
         while let Some(nid) = stack.pop() {
+            // Directories may lead to the same inode by several names.
             if !nids.insert(nid) {
                 continue;
             }

@@ -68,6 +68,7 @@ pub(super) enum InodeType {
 impl ErofsReader {
     /// Returns the position of the inode with a nid.
     pub(super) fn inode_place(&self, nid: Nid) -> MetadataAddress {
+        // The highest bit of a nid says that the inode is in the metabox.
         let (space, start) = match self.superblock.incompat.contains(Incompat::METABOX) && nid.0 & NID_METABOX != 0 {
             true => (OffsetSpace::Metabox, 0),
             false => (OffsetSpace::Image, self.superblock.metadata_start),
@@ -83,6 +84,7 @@ impl ErofsReader {
         let (compact, rest) = bytes.split_at_mut(size_of::<format::CompactInode>());
         self.read_meta(STRUCTURE, place, compact)?;
         let format = u16::from_le_bytes([compact[0], compact[1]]);
+        // The second half only if there is one: a compact inode may be the last of the image.
         if format & inode_format::EXTENDED != 0 {
             self.read_meta(STRUCTURE, place.skip(compact.len() as u64), rest)?;
         }
@@ -99,10 +101,12 @@ fn parse(
     bytes: &[u8],
     epoch: Time,
 ) -> std::result::Result<Inode, String> {
+    // As `erofs_read_inode` of Linux refuses it.
     if format & !inode_format::ALL != 0 {
         return Err(format!("format {format:#06x} has unknown bits"));
     }
     let layout = layout(format)?;
+    // For directories the bit means that `.` is left out, for all others that there is one link.
     let special = format & inode_format::ONE_LINK_OR_NO_DOT != 0;
     let mut inode = if format & inode_format::EXTENDED != 0 {
         let (raw, _) = format::ExtendedInode::read_from_prefix(bytes).map_err(|_| "too short".to_owned())?;
@@ -112,9 +116,11 @@ fn parse(
         compact(&raw, nid, place, layout, special, epoch)?
     };
     inode.no_dot = special && inode.kind == InodeType::Dir;
+    // Also of a file without data.
     if layout == Layout::Chunks && inode.data & 0xffff & !u32::from(chunk_format::ALL) != 0 {
         return Err(format!("chunk format {:#06x} has unknown bits", inode.data & 0xffff));
     }
+    // Linux has sizes of 63 bits.
     if i64::try_from(inode.size).is_err() {
         return Err(format!("a size of {} bytes", inode.size));
     }
@@ -201,6 +207,7 @@ fn extended(
 
 /// The count is 1 for the header, plus 1 for every four bytes after it.
 fn xattr_len(count: u16) -> u32 {
+    // 0 means no header either.
     match u32::from(count).checked_sub(1) {
         None => 0,
         Some(words) => XATTR_HEADER_LEN + words * 4,
@@ -211,6 +218,7 @@ impl Inode {
     /// Returns the first block of plain and inline data; `None` if the whole file is a hole.
     pub(super) fn start_block(&self) -> Option<u64> {
         let block = u64::from(self.data_high) << 32 | u64::from(self.data);
+        // All bits of the address are set, as far as the inode has bits.
         let hole = if self.wide { (1 << ADDRESS_BITS) - 1 } else { u64::from(NO_BLOCK) };
         // Only the plain layout has holes.
         (self.layout != Layout::Plain || block != hole).then_some(block)
@@ -226,6 +234,7 @@ impl Inode {
         if !matches!(self.layout, Layout::CompressedFull | Layout::CompressedCompact) {
             return Ok(false);
         }
+        // The header of the map lies after xattrs, aligned to 8 bytes.
         let header: format::MapHeader = reader.get_meta("map header", self.payload.align(8))?;
         let advice = Advise::from_bits_retain(header.h_advise.get());
         Ok(header.h_clusterbits & WHOLE_FRAGMENT != 0 || advice.contains(Advise::FRAGMENT))

@@ -14,6 +14,7 @@ impl ErofsReader {
     /// No feature tells that, so the indexes of files are read until one has such an extent. Damaged inodes are passed over.
     pub fn has_long_raw_extents(&self) -> bool {
         let incompat = self.superblock.incompat;
+        // Only the older forms of indexes have that limit, and only with big clusters.
         if incompat.contains(Incompat::BITS_48) || !incompat.contains(Incompat::BIG_CLUSTERS) {
             return false;
         }
@@ -26,6 +27,7 @@ impl ErofsReader {
                 InodeData::open(self, &inode)?.has_long_raw()
             }
         };
+        // First, as it is one inode that many files may depend on.
         if self.superblock.packed.is_some_and(|nid| of_file(nid).unwrap_or(false)) {
             return true;
         }
@@ -39,6 +41,7 @@ impl ErofsReader {
                         return true;
                     }
                 }
+                // The walk goes on with the next entry.
                 Err(_) => {}
             }
         }

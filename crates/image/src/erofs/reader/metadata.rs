@@ -44,6 +44,7 @@ impl MetadataAddress {
 
     /// Returns the position rounded up to a multiple of `unit`, a power of two.
     pub(super) fn align(self, unit: u64) -> MetadataAddress {
+        // Past any image, so that reading there fails.
         MetadataAddress { byte: self.byte.checked_next_multiple_of(unit).unwrap_or(u64::MAX), ..self }
     }
 
@@ -91,6 +92,7 @@ impl ErofsReader {
         mut buf: &mut [u8],
     ) -> Result<()> {
         let start = place;
+        // Not cached here: its data goes through the cache of clusters.
         if place.space == OffsetSpace::Packed {
             let got = self.read_special(structure, place, self.packed.as_ref(), buf)?;
             return if got == buf.len() {
@@ -104,10 +106,13 @@ impl ErofsReader {
             let skip = place.byte % PAGE;
             let bytes = match place.space {
                 OffsetSpace::Image => self.metadata.image.get(page, || self.load_image(page))?,
+                // The metabox is compressed, so a page of it is cached decoded.
                 _ => self.metadata.metabox.get(page, || self.load_metabox(structure, page))?,
             };
+            // The last page of an image may be shorter.
             let there = usize::try_from(skip).ok().and_then(|skip| bytes.get(skip..)).unwrap_or_default();
             if there.is_empty() {
+                // The position where the record begins, as only that helps to find it.
                 return Err(start.error(
                     structure,
                     match place.space {

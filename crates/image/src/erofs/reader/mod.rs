@@ -88,6 +88,8 @@ impl ErofsReader {
     /// Opens an image. Fails also on defects that make the kernel refuse to mount it.
     pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<ErofsReader> {
         let mut disk = DeviceBytes::new(source, options.name);
+        // The superblock says where the devices are, so it is read from the first one before others are
+        // attached.
         let superblock = Superblock::read(&mut disk)?;
         disk.attach(&superblock, options.devices)?;
         let metadata = MetadataCache::new(options.cache_bytes / 4);
@@ -99,9 +101,11 @@ impl ErofsReader {
         let followed = disk.has_delay().then(FollowedFiles::default);
         let mut reader =
             ErofsReader { superblock, disk, metadata, clusters, metabox, packed, recent, prefixes, followed };
+        // In this order: the packed inode may be in the metabox, and the prefixes in either.
         reader.metabox = reader.superblock.metabox.map(|nid| reader.special(nid, "metabox")).transpose()?;
         reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
         reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;
+        // So that a damaged root is noticed here, as Linux notices it when it mounts.
         match reader.inode(reader.root())? {
             Inode { kind: InodeType::Dir, .. } => Ok(reader),
             other => Err(other.error("the root is not a directory")),
@@ -115,6 +119,7 @@ impl ErofsReader {
 
     /// Returns true if an attribute is the digest of a file.
     fn is_digest(&self, pair: &xattr::StoredXattr) -> bool {
+        // The prefix is the name of the digest, without a suffix.
         let prefix = self.superblock.digest_prefix.and_then(|number| self.prefixes.get(usize::from(number)));
         prefix.is_some_and(|prefix| prefix.base == pair.base && prefix.infix == pair.name)
     }
@@ -153,6 +158,7 @@ impl ErofsReader {
         if len == 0 || len > TARGET_MAX {
             return Err(inode.error(format!("symlink target of {len} bytes")));
         }
+        // Bounded above, so it fits memory.
         let mut target = vec![0; usize::try_from(len).unwrap_or(0)];
         data::read_file(self, inode, &mut target, 0)?;
         match target.contains(&0) {
@@ -179,6 +185,7 @@ impl Image for ErofsReader {
             InodeType::Socket => FileType::Socket,
         };
         let Inode { mode, uid, gid, mtime, nlink, xattr_len, .. } = inode;
+        // EROFS has no numbers of inodes besides their positions.
         Ok(Stat { kind, ino: nid.0, mode, uid, gid, mtime, nlink, has_xattrs: xattr_len > 0 })
     }
 
@@ -187,6 +194,7 @@ impl Image for ErofsReader {
         let mut entries = Vec::new();
         let mut listing = DirentCursor::open(self, &dir);
         while let Some((entry, name)) = listing.next()? {
+            // Other formats and callers have no entries for these.
             if name != b"." && name != b".." {
                 entries.push(Entry { name: name.into(), nid: entry.nid });
             }
@@ -213,6 +221,7 @@ impl Image for ErofsReader {
 
     fn will_read(&self, nid: Nid, range: Range<u64>) {
         if let Some(followed) = &self.followed {
+            // The notice knows that the caller announces by itself, so that nothing is announced twice.
             followed.announced(nid, &range);
             // Whoever reads gets the errors.
             let _ = self.file(nid).and_then(|file| data::announce(self, &file, range));

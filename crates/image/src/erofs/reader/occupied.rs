@@ -44,6 +44,7 @@ impl OccupiedSpace for ErofsReader {
     }
 
     fn tables(&self, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
+        // Up to the end of the records of algorithms.
         visit("superblock", StoredRange::metadata(0..self.superblock.end));
         visit("device table", StoredRange::metadata(self.superblock.device_table.clone()));
         self.long_prefixes(visit)?;
@@ -68,6 +69,7 @@ enum FilePartPosition {
 impl ErofsReader {
     /// Calls `visit` for an inode, its index and its xattrs. In the metabox, these are bytes of its data.
     fn record(&self, inode: &Inode, visit: &mut dyn FnMut(&'static str, StoredRange)) -> Result<()> {
+        // The bytes of the metabox are counted once, as data.
         if inode.place.space == OffsetSpace::Image {
             let start = self.disk.position(0, inode.place.byte);
             let xattrs = inode.payload.byte.saturating_sub(inode.xattr_len.into());
@@ -89,6 +91,7 @@ impl ErofsReader {
             let len = (size_of::<XattrEntry>() + pair.name.len() + pair.value.len()) as u64;
             let start = u64::from(id).saturating_mul(XATTR_UNIT).saturating_add(self.superblock.xattr_start);
             let start = self.disk.position(0, start);
+            // Padding up to the next attribute belongs to the one before it.
             visit(
                 "shared xattrs",
                 StoredRange::metadata(start..start.saturating_add(len.next_multiple_of(XATTR_UNIT))),
@@ -103,6 +106,7 @@ impl ErofsReader {
         let len = |prefix: &LongPrefix| (PREFIX_HEADER_LEN + prefix.infix.len() as u64).next_multiple_of(XATTR_UNIT);
         let range = byte..self.prefixes.iter().map(len).fold(byte, u64::saturating_add);
         match (space, &self.packed) {
+            // Without prefixes nothing is at that position.
             _ if range.is_empty() => Ok(()),
             (OffsetSpace::Image, _) => {
                 visit(
@@ -134,6 +138,7 @@ impl ErofsReader {
 
     /// Calls `visit` for each piece of a range of an inode's data.
     fn data(&self, inode: &Inode, range: Range<u64>, visit: &mut dyn FnMut(FilePartPosition)) -> Result<()> {
+        // The visitor never breaks.
         let _ = self.pieces(inode, range, &mut |part| {
             let fragment = part.fragment.is_some();
             let mut visit = |found| {
@@ -163,10 +168,12 @@ impl ErofsReader {
         as_is: bool,
         visit: &mut dyn FnMut(FilePartPosition),
     ) {
+        // In compressed or rotated bytes a part has no place of its own.
         let (skip, len) = if as_is { (plain.start, plain.end - plain.start) } else { (0, stored.len) };
         let start = match stored.place.skip(skip) {
             StoredPosition::Image(byte) => self.disk.position(0, byte),
             StoredPosition::Device(device, byte) => self.disk.position(device, byte),
+            // Data that follow an inode of the image are in the image.
             StoredPosition::Meta(byte) if space == OffsetSpace::Image => self.disk.position(0, byte),
             StoredPosition::Meta(_) => return visit(FilePartPosition::InMetabox(plain)),
         };

@@ -68,6 +68,7 @@ impl ErofsReader {
         let mut shared_xattrs = 0;
         xattr::each(self, &inode, &mut |pair| match pair.shared {
             Some(_) => shared_xattrs += 1,
+            // Some writers pad with an attribute of zeros.
             None => inline_xattrs += u32::from(!pair.is_padding()),
         })?;
         let compressed = matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact);
@@ -97,6 +98,7 @@ impl ErofsReader {
         let mut hole: Option<PlacedPiece> = None;
         let flow = self.pieces(&inode, 0..inode.size, &mut |part| {
             let placed = self.placed(&part);
+            // Adjacent holes are one piece, although fragments may interrupt the map between them.
             match &mut hole {
                 Some(run) if placed.stored.is_none() => run.len = run.len.saturating_add(placed.len),
                 None if placed.stored.is_none() => hole = Some(placed),
@@ -109,6 +111,7 @@ impl ErofsReader {
             }
             ControlFlow::Continue(())
         })?;
+        // Unless the visitor had enough.
         if let Some(run) = hole.filter(|_| flow.is_continue()) {
             let _ = visit(run);
         }
@@ -135,8 +138,10 @@ impl ErofsReader {
             let offset = extent.logical + plain.start;
             flow = match extent.data {
                 PieceStorage::Fragment(at) => {
+                    // Whole extents are checked: they come from the file's own map.
                     let packed = file.packed_inode(at, extent.len)?;
                     let from = at + plain.start;
+                    // The packed inode has no fragments, so this goes one level deep.
                     self.pieces(packed, from..from + (plain.end - plain.start), &mut |part| {
                         visit(PlacedPart { offset: offset + (part.offset - from), fragment: Some(part.offset), ..part })
                     })?
@@ -158,12 +163,15 @@ impl ErofsReader {
                     area: match stored.area {
                         Area::Image => 0,
                         Area::Device(device) => device.into(),
+                        // Larger than any number of a device.
                         Area::Metabox => u32::MAX,
                     },
                     position: stored.position,
                     len: stored.len,
+                    // What two files have to agree in for their decoded bytes to be the same.
                     coding: u32::from(algorithm) << 1 | u32::from(partial),
                 }),
+                // Plain bytes need no decoding, so that sharing it gains nothing.
                 PieceStorage::Hole | PieceStorage::Plain { .. } | PieceStorage::Fragment(_) => None,
             };
             visit(StoredPiece { offset: part.offset, len, unit, within: part.plain.start });

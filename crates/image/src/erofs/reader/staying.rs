@@ -37,6 +37,7 @@ impl ErofsReader {
     fn decoder(&self, compression: &ErofsCompression) -> ClusterDecoder {
         let cluster_len = match compression {
             ErofsCompression::Lz4 { max_cluster_blocks, .. } => {
+                // Of LZ4, another image has to declare clusters at least as long.
                 u32::from(*max_cluster_blocks) * self.superblock.block_size
             }
             _ => 0,
@@ -46,13 +47,16 @@ impl ErofsReader {
 
     /// Returns the packed inode; `None` if it cannot be joined with those of other images.
     fn packed_stream(&self, inode: &Inode) -> Result<Option<PackedStream>> {
+        // Only a compressed one can be appended to, cluster by cluster.
         if !matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact) || inode.size == 0 {
             return Ok(None);
         }
         let Some(extents) = self.stored_extents(inode, &InodeData::open(self, inode)?)? else { return Ok(None) };
+        // A part that follows the inode does not come along when the inode is written anew.
         if extents.iter().any(|extent| matches!(extent.storage, ExtentStorage::Inline { .. })) {
             return Ok(None);
         }
+        // The bytes of the last page come along: what is appended to the packed inode begins within it.
         let start = (inode.size - 1) / PAGE_LEN * PAGE_LEN;
         let mut end = vec![0; usize::try_from(inode.size - start).unwrap_or(0)];
         data::read_file(self, inode, &mut end, start)?;
@@ -69,6 +73,7 @@ impl ErofsReader {
                     stays = false;
                     return Ok(false);
                 };
+                // Blocks that follow each other in both are one run.
                 match runs.last_mut() {
                     Some(last) if (last.offset + last.len, last.at + last.len) == (logical, at) => last.len += len,
                     _ => runs.push(DataRun { offset: logical, len, at }),
@@ -98,6 +103,7 @@ impl ErofsReader {
             }
             Ok(stays)
         })?;
+        // All data is in blocks or after the inode.
         stays &= start.is_some() || inode.size == tail.len() as u64;
         Ok(stays.then(|| StayingData::Tailed { start, tail: tail.into() }))
     }
@@ -131,9 +137,11 @@ impl ErofsReader {
         };
         if let StoredPosition::Meta(_) = stored.place {
             let mut bytes = vec![0; usize::try_from(stored.len).unwrap_or(0)];
+            // Copied, as it lies where the inode is, and the new image has an inode of its own.
             self.read_stored("data", inode.payload.space, stored.place, &mut bytes)?;
             return Ok(Some(ExtentStorage::Inline { bytes: bytes.into(), algorithm }));
         }
+        // Longer clusters do not exist in a sound image.
         let Ok(len) = u32::try_from(stored.len) else { return Ok(None) };
         let cluster = |start| ExtentStorage::Cluster { start, len, algorithm, is_partial };
         Ok(self.position(stored).map(cluster))
@@ -147,6 +155,7 @@ impl ErofsReader {
             StoredPosition::Device(device, byte) => self.disk.locate(device, byte),
             StoredPosition::Meta(_) => return None,
         };
+        // A file that was cut off may still be read by others, but not referred to.
         let is_held = offset.checked_add(stored.len).is_some_and(|end| end <= self.disk.len());
         (area == Area::Image && is_held).then_some(offset)
     }

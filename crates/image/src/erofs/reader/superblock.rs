@@ -94,6 +94,7 @@ impl Superblock {
         let mut features = Feature::used(self.compat, self.incompat, algorithms, block_bits);
         // The bit of fragments may stand for dedupe.
         let elsewhere = self.packed.is_some() || self.metabox.is_some();
+        // The packed inode or metabox is where the other form would have them.
         features.retain(|feature| elsewhere || *feature != Feature::PlainXattrPrefixes);
         features
     }
@@ -113,6 +114,7 @@ impl Superblock {
     /// Reads and checks the superblock of an image and the structures that follow it.
     pub(super) fn read(disk: &mut DeviceBytes) -> Result<Superblock> {
         let mut head = [0; HEAD_LEN];
+        // Superblock and what identifies other formats are in the first bytes.
         let got = disk.read_up_to(0, &mut head)?;
         let raw = head[..got].get(HEAD_LEN - size_of::<format::Superblock>()..).unwrap_or_default();
         if raw.first_chunk().is_none_or(|magic| u32::from_le_bytes(*magic) != format::MAGIC) {
@@ -120,11 +122,14 @@ impl Superblock {
         }
         let Ok(raw) = format::Superblock::read_from_bytes(raw) else { return Err(wrong(too_short(got))) };
         let mut checked = check_fields(&raw)?;
+        // From here on, errors tell a truncated image.
         disk.expect(checked.block_start(checked.blocks));
+        // Before anything that it points to is read.
         check_sum(disk, &raw)?;
         checked.metabox = metabox(disk, &checked, &raw)?;
         (checked.compression, checked.end) = compression::read(disk, &checked, &raw)?;
         checked.devices = devices(disk, &checked, &raw)?;
+        // The table is located in the same unit as in `devices`.
         let first = u64::from(raw.devt_slotoff.get()) * DEVICE_LEN;
         checked.device_table = first..first + checked.devices.len() as u64 * DEVICE_LEN;
         Ok(checked)
@@ -170,6 +175,7 @@ fn not_erofs(head: &[u8]) -> String {
 
 fn known_features(raw: &format::Superblock) -> Result<Incompat> {
     let incompat = Incompat::from_bits_retain(raw.feature_incompat.get());
+    // Unlike compatible features, which a reader may ignore.
     match incompat.bits() & !Incompat::KNOWN.bits() {
         0 => Ok(incompat),
         unknown => Err(Error::Unsupported(format!("EROFS features {unknown:#x}, which are newer than this program"))),
@@ -191,6 +197,8 @@ fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
     let root = if wide { raw.rootnid_8b.get() } else { 0 };
     let high = u64::from(raw.rb.get());
     let low = u64::from(raw.blocks_lo.get());
+    // A field of 16 bits had the root's nid before; with the wide one it has the high bits of the count of
+    // blocks.
     let (root, blocks) = if root != 0 { (root, high << 32 | low) } else { (high, low) };
     let packed = incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE).then_some(raw.packed_nid.get());
     let block = |block: u32| u64::from(block) << raw.blkszbits;
@@ -207,18 +215,21 @@ fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
         inodes: raw.inos.get(),
         blocks,
         epoch: Time { secs: raw.epoch.get(), nanos },
+        // The time of the build counts from the epoch.
         build_time: raw.epoch.get().saturating_add(build_time),
         metadata_start: block(raw.meta_blkaddr.get()),
         xattr_start: block(raw.xattr_blkaddr.get()),
         uuid: raw.uuid,
         label: until_nul(&raw.volume_name),
         compression: Vec::new(),
+        // The feature's bit may stand for dedupe, without a packed inode.
         packed: packed.filter(|nid| *nid != 0).map(Nid),
         metabox: None,
         devices: Vec::new(),
         xattr_prefixes: raw.xattr_prefix_count,
         xattr_prefix_start: u64::from(raw.xattr_prefix_start.get()) * 4,
         digest_prefix: compat.contains(Compat::SHARED_INODES).then_some(raw.ishare_xattr_prefix_id),
+        // A reserved field that is not 0 stands for another kind of filter, as in Linux.
         xattr_filter: compat.contains(Compat::XATTR_FILTER) && raw.xattr_filter_reserved == 0,
         len: LEN + u64::from(raw.sb_extslots) * SUPERBLOCK_SLOT,
         end: 0,
@@ -239,6 +250,7 @@ fn check_sum(disk: &DeviceBytes, raw: &format::Superblock) -> Result<()> {
     let before = usize::try_from(SUPERBLOCK_OFFSET).unwrap_or(0);
     let mut bytes = vec![0; if block > before { block - before } else { block }];
     disk.read(STRUCTURE, SUPERBLOCK_OFFSET, &mut bytes)?;
+    // Of the sum itself, as it is computed before it is stored.
     bytes[4..8].fill(0);
     let sum = crc32c(!0, &bytes);
     let stored = raw.checksum.get();
@@ -258,6 +270,7 @@ fn metabox(disk: &DeviceBytes, superblock: &Superblock, raw: &format::Superblock
     let mut extension = format::SuperblockExtension::new_zeroed();
     disk.read(STRUCTURE, SUPERBLOCK_OFFSET + LEN, extension.as_mut_bytes())?;
     let nid = extension.metabox_nid.get();
+    // Its inode has to be readable without it.
     if nid & NID_METABOX != 0 {
         return Err(wrong("the metabox cannot contain itself"));
     }
@@ -270,6 +283,7 @@ fn devices(disk: &DeviceBytes, superblock: &Superblock, raw: &format::Superblock
         return Ok(Vec::new());
     }
     let wide = superblock.incompat.contains(Incompat::BITS_48);
+    // Before 48-bit addresses the upper halves were reserved.
     let join = |low: u32, high: u16| u64::from(low) | if wide { u64::from(high) << 32 } else { 0 };
     let slots = u64::from(raw.devt_slotoff.get())..;
     slots

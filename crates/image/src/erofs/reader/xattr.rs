@@ -56,6 +56,7 @@ impl StoredXattr {
 
     /// Returns the bit of a name filter that says this name is absent.
     pub(super) fn filter_bit(&self) -> u32 {
+        // As `erofs_getxattr` of Linux computes it.
         1 << (xxh32(&self.name, XATTR_FILTER_SEED.wrapping_add(self.base.into())) & 31)
     }
 
@@ -68,6 +69,7 @@ impl StoredXattr {
 /// Returns the position of the long prefixes.
 pub(super) fn prefix_place(superblock: &Superblock) -> MetadataAddress {
     let space = match superblock {
+        // In the order in which Linux decides (`erofs_xattr_prefixes_init`).
         _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => OffsetSpace::Image,
         _ if superblock.incompat.contains(Incompat::METABOX) => OffsetSpace::Metabox,
         _ if superblock.packed.is_some() => OffsetSpace::Packed,
@@ -85,6 +87,7 @@ pub(super) fn read_prefixes(reader: &ErofsReader, superblock: &Superblock) -> Re
             let mut len = [0; 2];
             reader.read_meta(PREFIXES, place, &mut len)?;
             let len = u16::from_le_bytes(len);
+            // A byte of the length is for the base.
             let Some(infix) = usize::from(len).checked_sub(1).filter(|len| *len <= NAME_MAX) else {
                 return Err(place.error(PREFIXES, format!("prefix {n} has {len} bytes")));
             };
@@ -109,7 +112,9 @@ pub(super) fn set(reader: &ErofsReader, inode: &Inode) -> Result<XattrSet> {
         let is_shared = pair.shared.is_some();
         found.extend(pair.full_name().map(|name| (name, is_shared, pair.value)));
     })?;
+    // The order in which Linux searches: inline ones first.
     found.sort_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
+    // Any other attribute that appears twice is damage.
     found.dedup_by(|later, first| later.0 == first.0 && *later.0 == *MAY_REPEAT);
     if let Some(twice) = found.windows(2).find(|two| two[0].0 == two[1].0) {
         return Err(inode.error(format!("it has the xattr `{}` twice", twice[0].0.escape_ascii())));
@@ -121,6 +126,7 @@ pub(super) fn set(reader: &ErofsReader, inode: &Inode) -> Result<XattrSet> {
 pub(super) fn each(reader: &ErofsReader, inode: &Inode, visit: &mut dyn FnMut(StoredXattr)) -> Result<u32> {
     let body = inode.place.skip(inode.payload.byte.saturating_sub(inode.place.byte) - u64::from(inode.xattr_len));
     let mut bytes = vec![0; usize::try_from(inode.xattr_len).unwrap_or(0)];
+    // The filter of no attributes at all: every name is absent.
     if bytes.is_empty() {
         return Ok(!0);
     }
@@ -130,15 +136,18 @@ pub(super) fn each(reader: &ErofsReader, inode: &Inode, visit: &mut dyn FnMut(St
         return Err(wrong(format!("only {} bytes of xattrs", bytes.len())));
     };
     let inline = HEADER_LEN + usize::from(header.h_shared_count) * size_of::<U32>();
+    // The header alone needs no room: the count of an inode without xattrs is 0.
     if bytes.len() == HEADER_LEN || inline > bytes.len() {
         let count = header.h_shared_count;
         let len = bytes.len();
         return Err(wrong(format!("{count} shared xattrs in {len} bytes")));
     }
+    // Shared ones are listed by number and read where all of them are.
     for id in bytes[HEADER_LEN..inline].as_chunks().0 {
         visit(shared(reader, u32::from_le_bytes(*id))?);
     }
     let mut rest = &bytes[inline..];
+    // Entries fill the rest, each padded to 4 bytes.
     while !rest.is_empty() {
         let at = bytes.len() - rest.len();
         let Ok((entry, behind)) = format::XattrEntry::read_from_prefix(rest) else {
@@ -153,6 +162,7 @@ pub(super) fn each(reader: &ErofsReader, inode: &Inode, visit: &mut dyn FnMut(St
             return Err(wrong(format!("the xattr at offset {at} is cut off in its value")));
         };
         visit(pair(reader, body.skip(at as u64), entry, name, value.into(), None)?);
+        // The padding of the last one may be missing.
         rest = rest.get((ENTRY_LEN + name_len + value_len).next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(header.h_name_filter.get())
@@ -189,5 +199,6 @@ fn pair(
         let why = format!("long prefix {number}, but there are only {}", reader.prefixes.len());
         return Err(place.error(STRUCTURE, why));
     };
+    // The infix of the prefix, then the rest of the name.
     Ok(StoredXattr { prefix, base: *base, name: [infix, name].concat().into(), value, shared })
 }

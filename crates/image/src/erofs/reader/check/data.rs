@@ -84,20 +84,25 @@ pub(super) fn check(
     progress: &Progress,
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
+    // The bound comes from the image's length, so that a small image cannot keep a check busy.
     let mut plan = CheckPlan { left: reader.disk.len().saturating_mul(EXTENTS_PER_BYTE), ..CheckPlan::default() };
     plan.areas.push(UsedArea::of_superblock(reader));
     for (n, VisitedInode { inode, .. }) in inodes.found.iter().enumerate() {
+        // Nothing more would be reported.
         if report.is_full() {
             return Ok(());
         }
         let planned = plan.inode(reader, n, inode, report);
+        // The inode is reported, and the next one is checked.
         report.take(planned)?;
+        // Pieces of all files together could take more memory than the image.
         if plan.pieces.len() >= BATCH {
             batch(reader, inodes, std::mem::take(&mut plan.pieces), (part, threads), progress, report)?;
         }
     }
     plan.areas.sort_unstable();
     plan.areas.dedup();
+    // A file may share its data with others, but not its inode with anything.
     check_overlap(&plan.areas, report);
     batch(reader, inodes, plan.pieces, (part, threads), progress, report)
 }
@@ -112,8 +117,10 @@ fn batch(
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     pieces.sort_by_key(ExtentPart::key);
+    // Data behind an inode is its own, wherever the same offset counts.
     pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
     let len = u128::from(reader.disk.len());
+    // A piece belongs to the part in which it begins, so parts share no work.
     pieces.retain(|piece| part.contains(piece.key().1.into(), len));
     Progress::add(&progress.total, pieces.iter().map(|piece| piece.len).sum());
     in_order(threads, jobs(&pieces), report, |job, buf| run(reader, inodes, job, buf, progress))
@@ -135,6 +142,7 @@ fn job_len(pieces: &[ExtentPart]) -> usize {
         len += piece.len;
         len <= JOB_LEN
     });
+    // At least one, however long it is.
     more.count().max(1)
 }
 
@@ -152,6 +160,7 @@ fn run(
             errors.push(CheckRemark::Error(Error::Cancelled));
             break;
         }
+        // Opened again for each piece: an inode is kept, but not its map, of which there would be millions.
         let result = InodeData::open(reader, &inodes.found[piece.inode].inode).and_then(|file| read(&file, piece, buf));
         errors.extend(result.err().map(CheckRemark::Error));
         Progress::add(&progress.done, piece.len);
@@ -164,6 +173,7 @@ fn read(file: &InodeData<'_>, piece: &ExtentPart, buf: &mut Vec<u8>) -> Result<(
     let end = skip.saturating_add(len);
     while skip < end {
         // Compressed extents are read as a whole; the format limits their length.
+        // Part of an extent cannot be checked by itself: the stream is one.
         let step = if matches!(extent.data, PieceStorage::Packed { .. }) { len } else { JOB_LEN.min(end - skip) };
         let n = usize::try_from(step).unwrap_or(usize::MAX);
         if buf.len() < n {
@@ -190,6 +200,7 @@ impl ExtentPart {
 }
 
 fn place(place: StoredPosition) -> (u16, u64) {
+    // The device of the common address space.
     match place {
         StoredPosition::Image(byte) => (0, byte),
         StoredPosition::Device(device, byte) => (device, byte),
@@ -211,6 +222,7 @@ impl CheckPlan {
             return Ok(());
         }
         let file = InodeData::open(reader, inode)?;
+        // First the map by itself, as its extents mean little if it is wrong.
         check_map(reader, inode, &file, report)?;
         file.each(&mut |extent| {
             let Some(left) = self.left.checked_sub(1) else {
@@ -221,11 +233,15 @@ impl CheckPlan {
                 PieceStorage::Hole => {}
                 // Its bytes are read with the packed inode.
                 PieceStorage::Fragment(offset) => {
+                    // It costs an image nothing to name the same bytes of the packed inode again and again.
                     check_fragment(reader, inode, &file, offset..offset.saturating_add(extent.len), report)?
                 }
                 PieceStorage::Plain { stored, .. } => {
+                    // Before it becomes pieces.
                     file.check_stored(stored, extent.len)?;
                     self.area(stored, true);
+                    // More pieces for a long extent, but never more than a bound: its length comes from the
+                    // image.
                     let most = JOB_LEN.max((extent.len / PIECES).next_multiple_of(JOB_LEN));
                     let mut skip = 0;
                     while skip < extent.len {
@@ -281,6 +297,7 @@ impl UsedArea {
         if let Some(last) = areas.last_mut().filter(continues) {
             last.end = self.end;
         } else if areas.len() < max {
+            // What does not fit the list is not compared; the rest of the check goes on.
             areas.push(self);
         }
     }
@@ -298,6 +315,7 @@ pub(super) fn check_map(
     file: &InodeData<'_>,
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
+    // The callback cannot fail, so its first error waits here.
     let mut passed = Ok(());
     let has_long_raw = file.check_map(&mut |wrong| {
         if passed.is_ok() {
@@ -308,6 +326,7 @@ pub(super) fn check_map(
     if has_long_raw && !reader.superblock.incompat.contains(Incompat::BITS_48) {
         let text = "uncompressed extents of several blocks, as packfs 0.2 wrote them: Linux before 6.15 refuses to read \
                     them (EUCLEAN); build the image again";
+        // Once for the image, however many files have them.
         report.shared(Severity::Note, "superblock", SUPERBLOCK_OFFSET, text, || format!("inode {}", inode.nid.0));
     }
     check_announced(reader, inode, file, report);
@@ -323,6 +342,7 @@ pub(super) fn check_fragment(
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     if reader.packed.is_some() {
+        // The range itself is checked there.
         return file.packed_inode(range.start, range.end - range.start).map(drop);
     }
     let text = "parts of files are in the packed inode, which the image does not have";
@@ -338,6 +358,7 @@ fn check_announced(reader: &ErofsReader, inode: &Inode, file: &InodeData<'_>, re
         if reader.superblock.incompat.contains(bit) {
             continue;
         }
+        // Only that bit changes how Linux reads the file.
         let severity = if bit == Incompat::BIG_CLUSTERS { Severity::Damage } else { Severity::Note };
         let text = match bit {
             Incompat::ZERO_PADDING => "LZ4 streams are at the start of their clusters, as before Linux 5.4".into(),
@@ -357,10 +378,12 @@ pub(super) fn check_overlap(areas: &[UsedArea], report: &mut FindingCollector<'_
         if area.device != device {
             (device, packed_end, any_end) = (area.device, 0, 0);
         }
+        // Plain data may overlap plain data, but nothing else.
         let end = if area.plain { packed_end } else { any_end };
         if area.start < end {
             report.add(area.structure.name(), area.start, format!("it overlaps the data that ends at byte {end}"));
         }
+        // Areas are sorted by start, so the largest end so far is all that has to be known.
         any_end = any_end.max(area.end);
         if !area.plain {
             packed_end = packed_end.max(area.end);

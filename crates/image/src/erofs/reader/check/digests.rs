@@ -25,6 +25,7 @@ const AT_LEAST: u64 = 16 << 30;
 
 /// Returns the digest in an attribute; `None` if it is of an unknown kind.
 pub(super) fn of(pair: &StoredXattr) -> Option<FileDigest> {
+    // Other algorithms are left to newer readers.
     pair.value.strip_prefix(INODE_DIGEST_ALGORITHM)?.try_into().ok()
 }
 
@@ -38,10 +39,12 @@ pub(super) fn check(
 ) -> Result<()> {
     let count = inodes.digests.len() as u128;
     let found = |n: usize| &inodes.found[n].inode;
+    // Holes count for an image, too: a file of petabytes is a few bytes of index.
     let mut left = reader.disk.total_len().saturating_mul(PER_BYTE).max(AT_LEAST);
     // Whatever the part, the same files are left out.
     let all = inodes.digests.iter().map(|(n, sum)| {
         let rest = left.checked_sub(found(*n).size);
+        // A file that is too long is left out, and shorter ones after it may fit.
         left = rest.unwrap_or(left);
         (*n, rest.map(|_| *sum))
     });
@@ -57,6 +60,7 @@ pub(super) fn check(
         });
         compared.collect()
     };
+    // One file a job: a digest cannot be divided.
     in_order(threads, files.chunks(1), report, work)
 }
 

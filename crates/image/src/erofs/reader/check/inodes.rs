@@ -43,6 +43,7 @@ impl VisitedInodes {
         nid: Nid,
         report: &mut FindingCollector<'_>,
     ) -> Result<Option<(usize, bool)>> {
+        // An inode with several names is checked for its first one.
         if let Some(known) = self.index.get(&nid) {
             return Ok(known.map(|n| (n, false)));
         }
@@ -51,6 +52,7 @@ impl VisitedInodes {
             self.found.push(VisitedInode { inode, names: 0 });
             self.found.len() - 1
         });
+        // An unreadable one is remembered too, so that it is reported once.
         self.index.insert(nid, n);
         let Some(n) = n else { return Ok(None) };
         let digest = check(reader, &self.found[n].inode, report)?;
@@ -73,6 +75,7 @@ fn check(reader: &ErofsReader, inode: &Inode, report: &mut FindingCollector<'_>)
     if inode.kind == InodeType::Symlink && inode.size > SYMLINK_MAX {
         wrong(format!("symlink target of {} bytes; the kernel reads up to {SYMLINK_MAX}", inode.size));
     }
+    // Linux ignores both; a writer that sets them is broken.
     if matches!(inode.kind, InodeType::Char | InodeType::Block | InodeType::Fifo | InodeType::Socket) {
         if inode.size != 0 {
             wrong(format!("{} bytes of data for a device, pipe or socket", inode.size));
@@ -81,9 +84,11 @@ fn check(reader: &ErofsReader, inode: &Inode, report: &mut FindingCollector<'_>)
             wrong("a data layout for a device, pipe or socket".into());
         }
     }
+    // Without 48-bit addresses, all compact inodes have the time of the image in Linux.
     if !inode.extended && inode.mtime != reader.superblock.epoch && !wide(reader) {
         wrong("a compact inode with its own time, which only Linux 6.15 and later show".into());
     }
+    // Reading it is the check.
     if inode.kind == InodeType::Symlink {
         report.take(reader.target(inode))?;
     }

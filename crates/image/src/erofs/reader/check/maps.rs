@@ -37,6 +37,7 @@ impl<'r> MapCheck<'r> {
     pub(in crate::erofs) fn overlap(&mut self) -> Result<Option<Finding>> {
         let mut areas = std::mem::take(&mut self.areas);
         areas.sort_unstable();
+        // The same area may serve several files.
         areas.dedup();
         FindingCollector::first_damage(|report| {
             check_overlap(&areas, report);
@@ -47,6 +48,7 @@ impl<'r> MapCheck<'r> {
     fn check(&mut self, nid: Nid, report: &mut FindingCollector<'_>) -> Result<()> {
         let reader = self.reader;
         let inode = reader.inode(nid)?;
+        // Of an inode in a metabox, the metabox's data is the area.
         if let Some(area) = UsedArea::of_inode(&inode) {
             area.add_to(&mut self.areas, AREAS_MAX);
         }
@@ -69,6 +71,7 @@ impl<'r> MapCheck<'r> {
     fn area(&mut self, stored: StoredBytes, plain: bool, report: &mut FindingCollector<'_>) -> Result<()> {
         let Some(area) = UsedArea::of_data(stored, plain) else { return Ok(()) };
         let len = self.reader.disk.len();
+        // A build may refer to devices that are not there.
         if self.reader.superblock.devices.is_empty() && area.end() > len {
             let text = format!("it ends at byte {}, but the image has {len}", area.end());
             report.add("cluster", stored.place.byte(), text);

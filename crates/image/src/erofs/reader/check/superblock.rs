@@ -10,6 +10,7 @@ pub(super) fn check(reader: &ErofsReader, report: &mut FindingCollector<'_>) {
     let superblock = &reader.superblock;
     let unknown = superblock.compat.bits() & !Compat::KNOWN.bits();
     if unknown != 0 {
+        // Readers may ignore them, so this is no damage.
         let text = format!("compatible features {unknown:#x}, which are newer than this program");
         report.note("superblock", SUPERBLOCK_OFFSET, text);
     }
