@@ -26,10 +26,12 @@ pub(super) fn check(
     let mut walk = CheckWalk { reader, inodes: VisitedInodes::default(), stack: Vec::new(), left, whole: true };
     let root = reader.superblock.root;
     if let Some((n, _)) = walk.inodes.visit(reader, root, report)? {
+        // No directory names the root.
         walk.inodes.found[n].names = 1;
         walk.stack.push((n, root));
     }
     while let Some((n, parent)) = walk.stack.pop() {
+        // Nothing more would be reported.
         if report.is_full() {
             return Ok(walk.inodes);
         }
@@ -41,10 +43,12 @@ pub(super) fn check(
         Progress::add(&progress.entries, (walk.inodes.found.len() - before) as u64);
         Error::unless_cancelled(progress)?;
     }
+    // The special inodes come after those that directories name: they have no names.
     let named = walk.inodes.found.len();
     for nid in [reader.superblock.packed, reader.superblock.metabox].into_iter().flatten() {
         walk.inodes.visit(reader, nid, report)?;
     }
+    // With a directory missing, names would be missing for no fault of their inodes.
     if walk.whole {
         walk.check_links(named, report);
     }
@@ -68,7 +72,9 @@ impl CheckWalk<'_> {
         let dir = self.inodes.found[n].inode.clone();
         let packed = dir.place.space == OffsetSpace::Metabox
             || matches!(dir.layout, Layout::CompressedFull | Layout::CompressedCompact);
+        // A compressed directory takes less room than it has bytes.
         let stored = if packed { dir.size / BYTES_PER_BYTE } else { dir.size };
+        // Before it is read: directories that share blocks would take any amount of work.
         let Some(left) = self.left.checked_sub(stored) else {
             return Err(dir.error("with it, the directories have more bytes than the image has room for"));
         };
@@ -94,6 +100,7 @@ impl CheckWalk<'_> {
                 wrong(&dir, report, format!("entry `{name}` leads to inode {is}, type {kind}, not to {}", nid.0));
             }
         }
+        // The superblock's feature allows `.` to be left out, `..` never.
         if dots != [!dir.no_dot, true] {
             wrong(&dir, report, format!("entry `.` {}, `..` {}", there(dots[0]), there(dots[1])));
         }
@@ -107,6 +114,7 @@ impl CheckWalk<'_> {
     /// Checks one entry; returns true if it is a directory.
     fn entry(&mut self, entry: &DirEntry, name: &[u8], dir: &Inode, report: &mut FindingCollector<'_>) -> Result<bool> {
         let Some((n, new)) = self.inodes.visit(self.reader, entry.nid, report)? else {
+            // Its own directories are not reached, either.
             self.whole = false;
             return Ok(false);
         };
@@ -119,6 +127,7 @@ impl CheckWalk<'_> {
             let says = entry.kind;
             wrong(dir, report, format!("entry `{name}` says type {says}, its inode has {kind}"));
         }
+        // Visited once only, or a loop would have no end.
         if is_dir && new {
             self.stack.push((n, dir.nid));
         } else if is_dir {

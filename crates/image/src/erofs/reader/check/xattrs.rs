@@ -39,6 +39,7 @@ impl XattrSurvey {
         let wrong = &mut self.wrong;
         match pair.full_name() {
             None if pair.is_padding() => return,
+            // Its prefix is one that the image defines.
             None if is_digest => {}
             None => wrong.push(format!("unknown xattr prefix {:#x}", pair.prefix)),
             Some(name) if name.ends_with(b".") && pair.name.is_empty() => {
@@ -49,6 +50,7 @@ impl XattrSurvey {
             Some(name) if self.names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
             Some(name) => drop(self.names.insert(name)),
         }
+        // Also for padding it would be wrong: it has no name.
         self.filter_bits |= pair.filter_bit();
         wrong.extend(value_defect(pair, inode.kind));
         self.shares |= pair.shared.is_some();
@@ -74,6 +76,7 @@ pub(super) fn check(
     {
         wrong.push(format!("its xattr filter {filter:#010x} denies names that it has"));
     }
+    // Linux looks for them in the metabox or in the image, by this feature alone.
     let apart = !reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
     if shares && apart && inode.place.space == OffsetSpace::Metabox {
         let text = "xattrs are shared outside the metabox by inodes in it: Linux 6.18 does not show them";

@@ -33,18 +33,21 @@ impl InodeData<'_> {
         let tell = |(device, run): DeviceRange| disk.will_read(device, run.start, run.end - run.start);
         let mut walk = self.map.walk(&self.source, range.start);
         let mut at = range.start;
+        // The common case, in which two look-ups at both ends do for all.
         if let Some((whole, until)) = self.whole(range)? {
             // Between its ends nothing has to be looked up, which may mean to fetch a long index.
             tell(whole);
             (walk, at) = (self.map.walk(&self.source, until), until);
         }
         let mut pending: Option<DeviceRange> = None;
+        // Bounded: announcing must not take longer than it saves.
         for _ in 0..EXTENTS {
             if at >= range.end {
                 break;
             }
             let Some(next) = self.next(&mut walk, range, &mut at)? else { continue };
             pending = match pending {
+                // A request that reads a little too much is better than another one.
                 Some((device, run)) if device == next.0 && (run.start..=run.end + GAP).contains(&next.1.start) => {
                     Some((device, run.start..run.end.max(next.1.end)))
                 }
@@ -64,6 +67,7 @@ impl InodeData<'_> {
         let mut at = range.start;
         let first = self.next(&mut self.map.walk(&self.source, at), range, &mut at)?;
         let Some((device, first)) = first.filter(|_| at < range.end) else { return Ok(None) };
+        // A part in the packed inode lies elsewhere, and a hole nowhere.
         let mut end = range.end;
         if let Some(last) = self.map.walk(&self.source, end - 1).next()?
             && matches!(last.data, PieceStorage::Fragment(_) | PieceStorage::Hole)
@@ -76,6 +80,7 @@ impl InodeData<'_> {
         let mut until = end - 1;
         let last = self.next(&mut self.map.walk(&self.source, until), range, &mut until)?;
         let run = last.filter(|last| last.0 == device).map(|last| first.start..last.1.end);
+        // A range that is much longer than the part of the file has other files between its ends.
         let fits = |run: &Range<u64>| run.end > run.start && run.end - run.start <= end - range.start + SLACK;
         Ok(run.filter(fits).map(|run| ((device, run), until)))
     }
