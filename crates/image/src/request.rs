@@ -30,10 +30,10 @@ use crate::{Error, Result, Warning, WarningKind, Warnings};
 /// ```
 /// # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?;
 /// # std::fs::create_dir_all("base/etc")?; std::fs::write("base/etc/motd", "Welcome.")?; std::fs::create_dir("local")?;
-/// use packfs_image::{BuildRequest, squashfs, tree::Whiteouts};
+/// use packfs_image::{BuildRequest, squashfs, tree::WhiteoutPolicy};
 /// let mut request = BuildRequest::new(squashfs::SquashfsOptions::default());
 /// request.sources = vec!["base".into(), "local".into()];
-/// request.whiteouts = Whiteouts::Overlay;
+/// request.whiteouts = WhiteoutPolicy::Overlay;
 /// let built = request.build("root.sqfs".as_ref(), &Default::default())?;
 /// println!("{} inodes", built.inodes);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

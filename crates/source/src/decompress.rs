@@ -41,6 +41,7 @@ pub(crate) struct DecompressedStream {
 
 /// As [`reader`], with the information whether `from` is compressed.
 pub(crate) fn decompressed(from: Box<dyn Read + Send>, name: &Path) -> Result<DecompressedStream> {
+    // Read as far as formats are told apart, then put in front again: a pipe cannot go back.
     let mut from = from;
     let mut start = Vec::new();
     from.by_ref().take(STREAM_MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
@@ -70,6 +71,7 @@ impl StreamCodec {
             StreamCodec::Gzip => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from))),
             #[cfg(feature = "tar-xz")]
             StreamCodec::Xz => {
+                // Members follow each other in archives that were made by several threads.
                 let stream = liblzma::stream::Stream::new_stream_decoder(MEMORY, liblzma::stream::CONCATENATED);
                 let stream = stream.map_err(io::Error::from).map_err(cannot())?;
                 Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream)))
@@ -77,6 +79,7 @@ impl StreamCodec {
             #[cfg(feature = "tar-zstd")]
             StreamCodec::Zstd => {
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(from).map_err(cannot())?;
+                // Larger windows would let a small file ask for gigabytes.
                 decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(cannot())?;
                 Ok(Box::new(decoder))
             }

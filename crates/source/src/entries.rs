@@ -50,6 +50,7 @@ impl fmt::Debug for Entry<'_> {
 impl<'a> Entry<'a> {
     fn new(path: impl AsRef<Path>, node: EntryNode<'a>, mode: u16) -> Self {
         let path = path.as_ref().as_os_str().as_bytes().to_owned();
+        // A path takes bytes, as on Linux any but NUL and the slash may be in a name.
         Entry { path, node, mode, owner: (0, 0), mtime: Time::default(), xattrs: XattrSet::new() }
     }
 
@@ -131,6 +132,7 @@ impl<'a> Entry<'a> {
     /// Adds the entry to the tree, replacing an existing one.
     fn add_to(self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let Entry { path, node, mode, owner: (uid, gid), mtime, xattrs } = self;
+        // Interned at once: entries often have the same attributes.
         let meta = InodeAttributes { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
         let kind = match node {
             EntryNode::Dir => Kind::Dir,
@@ -139,9 +141,11 @@ impl<'a> Entry<'a> {
             EntryNode::Stored(from) => {
                 let size = from.len();
                 let from: Arc<dyn Contents> = Arc::new(StoredFile { from, path: path_of(&path) });
+                // Without bytes there is nothing to ask a source for.
                 Kind::File { size, data: if size == 0 { FileData::Empty } else { FileData::Source { from, key: 0 } } }
             }
             EntryNode::HardLink(first) => {
+                // Only entries that are there already: a link cannot wait for its target.
                 let target = tree.lookup(&first).ok_or_else(|| Error::NotFound { path: path_of(&first) })?;
                 let place = tree.parent_of(&path, InodeAttributes::IMPLICIT_DIR)?;
                 let (dir, name) = place.ok_or_else(|| Error::BadName { name: path.clone() })?;
@@ -149,6 +153,7 @@ impl<'a> Entry<'a> {
             }
             EntryNode::Other(kind) => kind,
         };
+        // The root has no name in a directory.
         match tree.parent_of(&path, InodeAttributes::IMPLICIT_DIR)? {
             Some((dir, name)) => tree.add(dir, name, meta, kind, ConflictPolicy::Replace).map(|_| ()),
             None if matches!(kind, Kind::Dir) => {
@@ -183,10 +188,13 @@ struct ErrorKeeper<'r> {
 impl Read for ErrorKeeper<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let failed = match self.from.read(buf) {
+            // The end comes too early: the size was given, and `put` asks for no more than that.
             Ok(0) if !buf.is_empty() => io::ErrorKind::UnexpectedEof.into(),
+            // Tried again by whoever reads.
             Err(error) if error.kind() != io::ErrorKind::Interrupted => error,
             done => return done,
         };
+        // The error itself is kept for the caller; the store gets one of the same kind.
         let kind = failed.kind();
         self.failed = Some(failed);
         Err(kind.into())
@@ -222,6 +230,7 @@ impl FileReader for &StoredFile {
     }
 
     fn finish(&mut self) -> Result<()> {
+        // Memory never changes, a file may.
         super::unchanged(&*self.from, &self.path)
     }
 }
@@ -241,6 +250,7 @@ impl<'a, I: Iterator<Item = Entry<'a>>> Entries<I> {
 
 impl<'a, I: Iterator<Item = Entry<'a>>> Source for Entries<I> {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+        // An iterator is gone after it.
         let entries = self.0.take().ok_or_else(|| Error::Misuse("entries can be scanned only once".into()))?;
         entries.into_iter().try_for_each(|entry| entry.add_to(tree, store))
     }

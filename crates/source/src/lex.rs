@@ -63,6 +63,7 @@ impl<'l> LineLexer<'l> {
         self.next();
         let mut word = Vec::new();
         loop {
+            // Each line ends its words: no quote reaches over it.
             match self.next().ok_or("a quote is not closed")? {
                 b'"' => break,
                 b'\\' => match self.0 {
@@ -74,6 +75,7 @@ impl<'l> LineLexer<'l> {
                         word.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
                         self.0 = rest;
                     }
+                    // Any other backslash stands for itself, as in gensquashfs.
                     _ => word.push(b'\\'),
                 },
                 byte => word.push(byte),
@@ -116,6 +118,7 @@ impl<'l> LineLexer<'l> {
 
 /// Parses a number without sign or prefix.
 pub(super) fn parse_number<T: TryFrom<u64>>(word: &[u8], what: &str, base: u32) -> Result<T, String> {
+    // Rust's parser would take a sign, and letters in base 16.
     let digits = std::str::from_utf8(word).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|digits| u64::from_str_radix(digits, base).ok());
     number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {

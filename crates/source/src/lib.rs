@@ -94,7 +94,7 @@ pass_on!(&mut S, Box<S>);
 pub trait Store {
     /// Writes a file of exactly `size` bytes. `data` lists ranges `(offset, length)`, sorted and
     /// within `size`; bytes outside them are holes and are not in `from`. Returns the number for
-    /// [`Data::Stored`](crate::tree::Data::Stored).
+    /// [`FileData::Stored`](crate::tree::FileData::Stored).
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32>;
 
     /// Returns device and inode numbers of the files that the store writes to or replaces. Sources

@@ -35,14 +35,17 @@ impl PathList {
 
 impl Source for PathList {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+        // The image being written may lie in a directory of the list.
         self.options.leave_out.extend(store.own_files());
         let singles = SingleFiles::new(self.options.xattrs)?;
         let links = HashMap::new();
+        // A tree has its root from the start.
         let has_root = tree.len() > 1;
         let mut scan =
             ListScan { tree, options: &self.options, singles, links, top: CommonDirectory::default(), has_root };
         for path in self.paths.split(|byte| *byte == self.separator).filter(|path| !path.is_empty()) {
             match scan.add(&ListedPath::new(path)) {
+                // Too many entries are too many whatever is skipped.
                 Err(error @ Error::TooMany { .. }) => return Err(error),
                 Err(error) if !self.options.on_error.skips(&error) => return Err(error),
                 Err(error) => self.left_out.push(error),
@@ -76,6 +79,7 @@ impl<'p> ListedPath<'p> {
         loop {
             let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
             match &rest[..end] {
+                // Components in front that lead nowhere in the image.
                 b"" | b"." | b".." if !rest.is_empty() => rest = &rest[(end + 1).min(rest.len())..],
                 _ => break,
             }
@@ -93,6 +97,7 @@ enum CommonDirectory {
     Unknown,
     Same {
         /// As it was written last.
+        // The same file by another path counts as the same.
         path: Vec<u8>,
         /// Device and inode number.
         id: (u64, u64),
@@ -129,6 +134,7 @@ impl ListScan<'_> {
 
     /// Notes the directory that a path begins in.
     fn begin_in(&mut self, top: &[u8]) -> Result<()> {
+        // Usually all paths begin alike, so nothing has to be looked up.
         let before = match &self.top {
             CommonDirectory::Different => return Ok(()),
             CommonDirectory::Same { path, .. } if path == top => return Ok(()),
@@ -149,6 +155,7 @@ impl ListScan<'_> {
         let path = listed.whole;
         let place = &listed.place[..];
         if place.is_empty() {
+            // Nothing to place: it is the root, whose attributes were taken.
             return Ok(()); // `find` prints the directory that it begins in.
         }
         if place.contains(&&b".."[..]) {
@@ -156,10 +163,13 @@ impl ListScan<'_> {
         }
         self.begin_in(listed.top)?;
         let mut dir = ROOT;
+        // From the top down, as directories on the way may not be listed themselves.
         for depth in 1..=place.len() {
             let way = place[..depth].join(&b'/');
             let name = place[depth - 1];
             let is_last = depth == place.len();
+            // Only a directory that is known; the last component is always looked up, since it may be listed
+            // again.
             if let Some(known) = self.tree.lookup(&way).filter(|known| !is_last && self.is_dir(*known)) {
                 dir = known;
                 continue;
@@ -189,6 +199,7 @@ impl ListScan<'_> {
         if self.options.exclude.matches(way, is_dir) || self.options.leave_out.contains(&id) {
             return Ok(None);
         }
+        // As another name of the same file, so that its data is stored once.
         if let Some(first) = self.links.get(&id).copied() {
             self.tree.link(dir, name, first, ConflictPolicy::Replace)?;
             return Ok(Some(first));

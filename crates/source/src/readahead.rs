@@ -44,10 +44,12 @@ impl ReadAhead {
     pub(crate) fn new(from: Box<dyn Read + Send>) -> Self {
         let (filled, full) = bounded(BUFFERS);
         let (empty, emptied) = bounded(BUFFERS);
+        // Buffers go round: none is allocated after these.
         for _ in 0..BUFFERS {
             empty.try_send(vec![0; BUFFER]).expect("there is room for all buffers");
         }
         let work = move |from| read_all(from, &filled, &emptied);
+        // Without a thread the stream is read where it is asked for, which is slower but right.
         match threads::named("packfs-readahead").start_with(from, work) {
             Ok(_) => ReadAhead::Threaded(BufferReceiver { full, empty, chunk: (Vec::new(), 0), taken: 0 }),
             Err((from, _)) => ReadAhead::Unbuffered(from),
@@ -57,6 +59,7 @@ impl ReadAhead {
 
 /// Fills buffers until the input ends or fails, or the reader is dropped.
 fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<FilledBuffer>>, emptied: &Receiver<Vec<u8>>) {
+    // The channel closes when the reader is dropped.
     for mut buffer in emptied {
         let mut len = 0;
         let mut end = Ok(());
@@ -71,6 +74,7 @@ fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<FilledBuf
                 }
             }
         }
+        // A buffer that is not full is the last one.
         let last = len < buffer.len();
         // Bytes before an error are still valid.
         if filled.send(Ok((buffer, len))).is_err() || end.is_err_and(|error| filled.send(Err(error)).is_err()) || last {
@@ -94,6 +98,7 @@ impl Read for BufferReceiver {
         while self.taken == self.chunk.1 {
             // A closed channel: the thread has reached the end.
             let Ok(next) = self.full.recv() else { return Ok(0) };
+            // An error from the thread ends the stream.
             let (used, _) = std::mem::replace(&mut self.chunk, next?);
             self.taken = 0;
             if !used.is_empty() {

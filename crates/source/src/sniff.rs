@@ -62,15 +62,18 @@ impl FileFormat {
 /// Returns the type of a file from its first [`SNIFF_LEN`] bytes (fewer if it is shorter).
 pub fn sniff(head: &[u8]) -> FileFormat {
     let (erofs_off, erofs) = EROFS_MAGIC;
+    // First, as compression hides whatever is within.
     if let Some(codec) = StreamCodec::recognise(head) {
         return FileFormat::Compressed(codec);
     }
     if SQUASHFS_MAGICS.iter().any(|magic| head.starts_with(magic)) {
         return FileFormat::SquashFs;
     }
+    // After SquashFS: its data may lie where EROFS has its magic.
     if head.get(erofs_off..).is_some_and(|rest| rest.starts_with(&erofs)) {
         return FileFormat::Erofs;
     }
+    // After images, as any header of tar is a matter of a checksum.
     if tar::is_header(head) {
         return FileFormat::Tar;
     }
@@ -104,6 +107,7 @@ pub fn is_archive_name(path: &Path) -> bool {
     }
     let is_any =
         |is_ending: fn(&StreamFormat, &str) -> bool| STREAM_FORMATS.iter().any(|format| is_ending(format, last));
+    // `name.tar.gz`, but not `.tar.gz`, which has no name.
     let is_compressed_archive = is_any(StreamFormat::is_file_ending)
         && ["tar", "cpio"].contains(&before)
         && parts.next().is_some_and(|stem| !stem.is_empty());

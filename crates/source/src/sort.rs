@@ -46,6 +46,7 @@ impl SortFile {
     fn resolve(&self, tree: &mut Tree) -> Result<HashMap<Ino, i16>> {
         let mut priorities = HashMap::new();
         for (path, priority, number) in &self.entries {
+            // A line for a file that is not there may be a mistake, but the list is shared by several images.
             match tree.lookup(path) {
                 Some(ino) => drop(priorities.insert(ino, *priority)),
                 None => {
@@ -66,6 +67,7 @@ fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
     let path = line.word(QuotingRules::Pseudo)?;
     let word = line.bare().ok_or("the priority is missing")?;
     line.end()?;
+    // As mksquashfs reads it, with a sign.
     let priority = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
     let priority =
         priority.ok_or_else(|| format!("a priority must be from -32768 to 32767, not `{}`", word.escape_ascii()))?;
@@ -81,6 +83,7 @@ pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<FileRank>> {
     let mut ranks = Vec::new();
     // Priorities of the parent directories, the root's first.
     let mut way: Vec<i16> = Vec::new();
+    // In the order of the tree, so that the priorities of the directories above are known.
     tree.walk(|ino, path| {
         let depth = if path.is_empty() { 0 } else { 1 + path.iter().filter(|byte| **byte == b'/').count() };
         way.truncate(depth);
@@ -88,6 +91,7 @@ pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<FileRank>> {
         let priority = priorities.get(&ino).copied().unwrap_or(inherited);
         match &tree.inode(ino).kind {
             Kind::Dir => way.push(priority),
+            // Ascending ranks are written first.
             Kind::File { .. } if priority != 0 => ranks.push(FileRank { ino, rank: -i32::from(priority) }),
             _ => {}
         }

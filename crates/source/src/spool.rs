@@ -33,6 +33,7 @@ struct SpooledFile {
 impl Spool {
     /// Makes an empty spool in `dir`.
     pub fn new(dir: &Path) -> Result<Self> {
+        // Unlinked, so that nothing remains of it after a crash.
         let file = Scratch::new(dir).file().map_err(Error::io("cannot create a temporary file", dir))?;
         Ok(Spool { file, dir: dir.to_owned(), len: 0, files: Vec::new() })
     }
@@ -67,9 +68,11 @@ impl Spool {
 
 impl Store for Spool {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+        // Numbers are 32 bits in the tree.
         let number = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         let mut piece = vec![0; PIECE_LEN];
         let mut kept = Vec::with_capacity(data.len());
+        // Holes take no room.
         for &(offset, len) in data {
             kept.push((offset, len, self.len));
             self.append(from, len, &mut piece).map_err(Error::io("cannot keep a copy of the archive", &self.dir))?;
@@ -136,6 +139,7 @@ impl FileReader for SpoolReader<'_> {
         if end > self.spooled.size {
             return Err(Error::Misuse(format!("byte {end} is beyond the end of the file")));
         }
+        // Holes, and what lies between ranges.
         buf.fill(0);
         for &(start, len, at) in &self.spooled.data[self.first_after(offset)..] {
             let from = start.max(offset);
@@ -143,6 +147,7 @@ impl FileReader for SpoolReader<'_> {
             if from >= to {
                 break;
             }
+            // `from` and `to` lie in the buffer, as they were cut to it.
             let within = |n: u64| usize::try_from(n - offset).expect("within the buffer");
             let piece = &mut buf[within(from)..within(to)];
             let read = self.spool.file.read_exact_at(piece, at + (from - start));
@@ -157,6 +162,7 @@ impl FileReader for SpoolReader<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
+        // Nobody else can change an unlinked file.
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::device::StayingData;
 
 /// Files that can be opened at any time, from any thread.
 ///
-/// Contract: keys are those that the source put into its [tree](crate::tree::Data::Source); any
+/// Contract: keys are those that the source put into its [tree](crate::tree::FileData::Source); any
 /// other fails with [`Error::Misuse`](crate::Error::Misuse). Each key may be opened any number of times, also by several
 /// threads at once, in any order, and gives the same bytes each time. If a file cannot be opened,
 /// or has changed since it was listed, only that file fails: the others stay readable.

@@ -5,7 +5,7 @@ use packfs_codec::Choice;
 use crate::tree::Ino;
 use crate::{Error, Result};
 
-/// Codecs and cluster sizes that files may have; [`Recipe`](crate::tree::Recipe) refers to them by number.
+/// Codecs and cluster sizes that files may have; [`FileRecipe`](crate::tree::FileRecipe) refers to them by number.
 #[derive(Debug, Clone, Default)]
 pub struct RecipeTable {
     codecs: Vec<Choice>,

@@ -92,7 +92,7 @@ pub struct Inode<'t> {
     pub recipe: FileRecipe,
 }
 
-/// Codec and cluster size of one file, as numbers in the [`Recipes`](crate::Recipes) of a build, counted from 1;
+/// Codec and cluster size of one file, as numbers in the [`RecipeTable`](crate::RecipeTable) of a build, counted from 1;
 /// 0 means that of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct FileRecipe {

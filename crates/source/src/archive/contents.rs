@@ -63,6 +63,8 @@ impl LocatedFile {
             Some(map) => FilePieces::Sparse(
                 map.iter()
                     .map(|region| {
+                        // Data regions follow each other in the archive, whatever lies between them in the
+                        // file.
                         let piece = PlacedRegion { offset: region.offset, len: region.len, at };
                         at += region.len;
                         piece
@@ -94,6 +96,7 @@ impl ArchiveContents {
 
     /// Sets the files, once.
     pub(crate) fn set(&self, files: Vec<LocatedFile>) {
+        // Called once, when all headers are read.
         self.files.get_or_init(|| files.into());
     }
 
@@ -103,6 +106,7 @@ impl ArchiveContents {
 
     /// Reads the member's name again: only messages need it.
     fn member_name(&self, key: u64) -> Option<Vec<u8>> {
+        // Instead of being kept for each file.
         let input = SeekableInput::new(self.archive.clone(), self.file(key)?.header);
         (self.archive.name_of)(input)
     }
@@ -155,6 +159,7 @@ impl FileReader for LocatedFileReader<'_> {
         let mut at = offset;
         while at < end {
             // Zeros up to the next piece, then as much of it as is needed.
+            // After the last piece there are zeros to the end.
             let piece = self.file.piece(at).unwrap_or(PlacedRegion { offset: end, len: 0, at: 0 });
             let data = piece.offset.clamp(at, end);
             let stop = (piece.offset + piece.len).clamp(data, end);
@@ -162,6 +167,7 @@ impl FileReader for LocatedFileReader<'_> {
             let bytes = part(buf, data - offset, stop - offset);
             let archive = &self.contents.archive;
             let got = archive.bytes.read_at(bytes, piece.at + data.saturating_sub(piece.offset));
+            // It was long enough when it was listed.
             if got.map_err(Error::io("cannot read", &archive.path))? < bytes.len() {
                 return Err(self.changed("the archive became shorter while it was read".into()));
             }

@@ -64,6 +64,7 @@ impl Options {
             Some(_) => "its data is compressed: decompress it first",
             None if cpio::is_header(head) => "its data does not begin at multiples of a block: convert it to tar",
             None if is_zip(head) => "its data is compressed: convert it to tar",
+            // Neither cpio nor zip aligns data to blocks, which an image can only refer to as a whole.
             None => return Ok(()),
         };
         Err(Error::Unsupported(format!("{}: an image cannot refer to this archive, as {what}", display(name))))
@@ -90,6 +91,7 @@ pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     };
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let kind = file.metadata().map_err(Error::io("cannot read", path))?.file_type();
+    // A block device may hold an archive, and can be read at any place.
     if kind.is_file() || kind.is_block_device() {
         return from_bytes(Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?), path, options);
     }
@@ -103,6 +105,7 @@ pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Resu
     let head = &head[..got];
     options.check(head, name)?;
     if StreamCodec::of_stream(head, name)?.is_some() {
+        // The file is kept too, to notice that it changes.
         let from = Box::new(seekable::RemainingBytes::new(Arc::clone(&bytes)));
         return stream(from, name, Some(bytes), options);
     }
@@ -116,6 +119,7 @@ pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Resu
         )));
     }
     let path = name.to_owned();
+    // By its first bytes; what is not recognised is tar, whose first header has no magic in old archives.
     if cpio::is_header(head) {
         let archive = ArchiveFile { bytes, path, of: cpio::STRUCTURE, name_of: cpio::name_of };
         return Ok(Box::new(CpioSource::new(SeekableInput::new(archive, 0), options)));
@@ -136,6 +140,7 @@ fn stream(
     options: Options,
 ) -> Result<Box<dyn Source>> {
     let mut from = from;
+    // Checked before it is decompressed, as its data could then not be referred to.
     if options.refer {
         let mut head = Vec::new();
         let read = from.by_ref().take(STREAM_MAGIC_LEN as u64).read_to_end(&mut head);
@@ -147,6 +152,7 @@ fn stream(
     let mut head = Vec::new();
     let read = from.by_ref().take(STREAM_MAGIC_LEN as u64).read_to_end(&mut head);
     read.map_err(Error::io("cannot read", name))?;
+    // Only the end of a zip archive says where its members are.
     if is_zip(&head) {
         let why = "a zip archive has its directory at the end: save it to a file, which packfs can read";
         return Err(Error::Unsupported(format!("{}: {why}", display(name))));

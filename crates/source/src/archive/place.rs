@@ -16,12 +16,14 @@ const MAX_COMPONENTS: usize = 4096;
 pub(crate) fn clean(path: &[u8], of: &'static str, at: u64) -> Result<Vec<u8>> {
     let bad = |why: String| Error::corrupt(of, at, why);
     check_length(path, of, at)?;
+    // An image has no place above its root. Such members are made to be extracted elsewhere.
     if components(path).any(|name| name == b"..") {
         return Err(bad(format!("`{}`: a path with `..` leads out of the archive", path.escape_ascii())));
     }
     if components(path).count() > MAX_COMPONENTS {
         return Err(bad(format!("a path of more than the {MAX_COMPONENTS} components this reader allows")));
     }
+    // An empty path of a member is its root, but an empty target leads nowhere.
     if path.is_empty() {
         return Err(bad("its link target is empty".into()));
     }
@@ -48,6 +50,8 @@ pub(crate) fn place(
 ) -> Result<()> {
     let ArchiveMember { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
     if !options.xattrs {
+        // The group's bits stand for the mask of an ACL. Without the ACL they would give the group more than
+        // it had.
         mode &= acl::kept_mode_bits(&xattrs, &XattrSet::new());
     }
     let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
@@ -55,6 +59,7 @@ pub(crate) fn place(
         tree.warnings.add(Warning::new(WarningKind::AclNotKept, path_of(path)).with_detail(why))?;
     }
     let meta = InodeAttributes { mode, uid, gid, mtime, xattrs };
+    // The root is in every tree already.
     let Some((dir, name)) = tree.parent_of(path, InodeAttributes::IMPLICIT_DIR)? else {
         if !matches!(kind, MemberKind::Dir) {
             return Err(Error::corrupt(of, at, "the root is not a directory"));
@@ -89,10 +94,12 @@ fn link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) 
         let target = target.escape_ascii();
         Error::corrupt(of, at, format!("`{path}` links to `{target}`, {why}"))
     };
+    // A target that was left out, or that comes later, as in a damaged archive.
     let Some(target) = tree.lookup(&cleaned) else {
         let detail = format!("to `{}`", target.escape_ascii());
         return tree.warnings.add(Warning::new(WarningKind::LinkTargetMissing, path_of(path)).with_detail(detail));
     };
+    // No system makes hard links to directories.
     if tree.is_dir(target) {
         return Err(bad("a directory"));
     }

@@ -40,9 +40,12 @@ impl SeekableInput {
     fn rest(&mut self) -> Result<&[u8]> {
         let end = self.start + self.window.len() as u64;
         if !(self.start..end).contains(&self.at) {
+            // Doubled while headers are read one after the other; small again after a skip, as most of the
+            // window would be skipped too.
             self.width = if self.at == end { (self.width * 2).min(*WINDOW.end()) } else { *WINDOW.start() };
             self.window.resize(self.width, 0);
             let got = self.archive.bytes.read_at(&mut self.window, self.at);
+            // Shorter at the end of the archive.
             self.window.truncate(got.map_err(Error::io("cannot read", &self.archive.path))?);
             self.start = self.at;
         }
@@ -54,6 +57,7 @@ impl SeekableInput {
 impl SeekableInput {
     /// Adds up the bytes of `file`, which come next, without consuming them.
     fn sum(&self, file: &StoredMember) -> Result<u32> {
+        // The data stays where it is: who lists the archive reads on after it.
         let mut sum = 0;
         let mut at = self.at;
         let mut piece = vec![0; *WINDOW.end()];
@@ -94,11 +98,13 @@ impl ArchiveInput for SeekableInput {
     }
 
     fn skip_to(&mut self, to: u64) -> Result<bool> {
+        // A position beyond the end is not an error by itself: the caller knows how much should be there.
         self.at = to.min(self.archive.bytes.len());
         Ok(self.at == to)
     }
 
     fn keep(&mut self, file: StoredMember, _: &mut dyn Store) -> Result<FileData> {
+        // Only formats with sums, which have to be read for it now: later nobody compares.
         if file.sum.is_some() {
             file.check_sum(self.archive.of, self.sum(&file)?)?;
         }
@@ -119,11 +125,13 @@ impl ArchiveInput for SeekableInput {
 
     fn rest(self, head: Vec<u8>) -> Result<Box<dyn Read + Send>> {
         let from = RemainingBytes { bytes: Arc::clone(&self.archive.bytes), at: self.at };
+        // It was not changed up to here; what follows is read as a stream.
         self.finish()?;
         Ok(Box::new(io::Cursor::new(head).chain(from)))
     }
 
     fn finish(self) -> Result<()> {
+        // Before contents can be read: a changed archive has other data at these places.
         self.archive.check_unchanged()?;
         self.contents.set(self.files);
         Ok(())

@@ -98,6 +98,7 @@ impl ArchiveInput for StreamInput {
     }
 
     fn skip_to(&mut self, to: u64) -> Result<bool> {
+        // Small: what is skipped is padding, unless data is left out.
         let mut scratch = [0; 4096];
         while self.at < to {
             let want = usize::try_from(to - self.at).unwrap_or(usize::MAX).min(scratch.len());
@@ -114,7 +115,9 @@ impl ArchiveInput for StreamInput {
             files.push(LocatedFile::new(file, self.at));
             return Ok(FileData::Source { from: contents.clone(), key });
         }
+        // Ranges that the store wants: the whole file, or its data.
         let whole = [(0, file.size)];
+        // Of data only: the store reads nothing for holes.
         let ranges: Vec<_> = file.map.iter().flatten().map(|region| (region.offset, region.len)).collect();
         let ranges = if file.map.is_some() { &ranges } else { &whole[..] };
         let mut data = MemberData { left: file.len, from: self, file: &file, sum: 0, failed: None };
@@ -157,12 +160,14 @@ struct MemberData<'s> {
     left: u64,
     /// Sum of the bytes so far, if one is to be checked.
     sum: u32,
+    // Also shown to the store, which fails then.
     failed: Option<Error>,
 }
 
 impl Read for MemberData<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
+        // The store may ask for more than there is of this member; the next one follows at once.
         if want == 0 {
             return Ok(0);
         }
@@ -178,6 +183,7 @@ impl Read for MemberData<'_> {
             Err(error) => error,
         };
         self.failed = Some(failed);
+        // Any kind: the caller takes the error itself.
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 }

@@ -109,6 +109,7 @@ impl CpioHeader {
             },
             _ => return Err(bad(at, "its fields are incomplete")),
         };
+        // Header and name are padded together.
         let end = header.padded(input.offset());
         match input.skip_to(end)? {
             true => Ok(header),
@@ -141,6 +142,7 @@ fn fields(input: &mut dyn ArchiveInput, form: HeaderForm, at: u64) -> Result<Vec
     let field = |width: &usize| {
         let (digits, after) = rest.split_at(*width);
         rest = after;
+        // `from_str_radix` would take a sign.
         let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let number = text.and_then(|text| u64::from_str_radix(text, form.base()).ok());
         number.ok_or_else(|| bad(at, format!("`{}` is not a number", digits.escape_ascii())))
@@ -150,6 +152,7 @@ fn fields(input: &mut dyn ArchiveInput, form: HeaderForm, at: u64) -> Result<Vec
 
 /// Reads a name, which ends with a NUL that counts.
 fn name(input: &mut dyn ArchiveInput, len: u64, at: u64) -> Result<Vec<u8>> {
+    // Bounded before memory is reserved for it.
     let len = usize::try_from(len).ok().filter(|len| (1..=MAX_PATH + 1).contains(len));
     let len = len.ok_or_else(|| bad(at, format!("its name must have 1 to {MAX_PATH} bytes")))?;
     let mut name = vec![0; len];
@@ -157,6 +160,7 @@ fn name(input: &mut dyn ArchiveInput, len: u64, at: u64) -> Result<Vec<u8>> {
     if got < len {
         return Err(truncated("cpio header", at, got as u64, len as u64));
     }
+    // What follows a NUL is padding of some writers.
     match name.iter().position(|byte| *byte == 0) {
         Some(end) => name.truncate(end),
         None => return Err(bad(at, "its name does not end with a NUL")),

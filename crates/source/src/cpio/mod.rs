@@ -48,6 +48,7 @@ pub(super) fn is_header(head: &[u8]) -> bool {
 pub(super) fn name_of(mut input: SeekableInput) -> Option<Vec<u8>> {
     let mut magic = [0; MAGIC_LEN];
     let at = input.offset();
+    // The position is that of the header, which its name follows.
     input.read(&mut magic).ok()?;
     CpioHeader::read(&mut input, HeaderForm::of(&magic)?, at).ok().map(|header| header.name)
 }
@@ -58,6 +59,7 @@ impl<I: ArchiveInput> Source for CpioSource<I> {
         let mut scan =
             CpioScan { tree, store, options: &self.options, links: HashMap::new(), nameless: HashMap::new() };
         let mut rest = scan.read_archives(input)?;
+        // In a loop, not by recursion: the depth comes from the file.
         for _ in 0..MAX_NESTED {
             match rest {
                 None => return Ok(()),
@@ -95,11 +97,13 @@ impl CpioScan<'_> {
         let mut begun = false;
         let mut ended = false;
         loop {
+            // Zeros are padding only between archives; within one they are damage.
             let (at, head) = self.read_magic(&mut input, ended)?;
             match HeaderForm::of(&head) {
                 Some(form) => {
                     (begun, ended) = (true, !self.read_member(&mut input, form, at)?);
                     if ended {
+                        // Numbers of inodes begin anew in each archive.
                         self.links.clear();
                         self.nameless.clear();
                     }
@@ -108,6 +112,7 @@ impl CpioScan<'_> {
                 None if head.is_empty() && ended => break,
                 None if head.is_empty() => return Err(truncated("cpio header", at, 0, MAGIC_LEN as u64)),
                 None if !ended => {
+                    // An archive without a trailer was cut off.
                     let why = format!("its magic number is `{}`", head.escape_ascii());
                     return Err(Error::corrupt("cpio header", at, why));
                 }
@@ -120,6 +125,7 @@ impl CpioScan<'_> {
 
     /// Reads the magic of a header, and its position; between archives there may be zeros in front.
     fn read_magic(&self, input: &mut dyn ArchiveInput, zeros: bool) -> Result<(u64, Vec<u8>)> {
+        // Byte by byte, as the next header may begin anywhere after zeros.
         let mut head = vec![0; 1];
         loop {
             let at = input.offset();
@@ -138,6 +144,7 @@ impl CpioScan<'_> {
     /// Returns what follows the archives if it is compressed. Anything else is not part of them.
     fn read_rest<I: ArchiveInput>(&mut self, mut input: I, mut head: Vec<u8>, at: u64) -> Result<Option<StreamInput>> {
         let begun = head.len();
+        // More bytes, since compression is recognised by more than cpio is.
         head.resize(STREAM_MAGIC_LEN, 0);
         let got = input.read(&mut head[begun..])?;
         head.truncate(begun + got);
@@ -159,15 +166,18 @@ impl CpioScan<'_> {
     fn read_member(&mut self, input: &mut dyn ArchiveInput, form: HeaderForm, at: u64) -> Result<bool> {
         let header = CpioHeader::read(input, form, at)?;
         let begin = input.offset();
+        // The system's offsets are signed.
         let end = begin.checked_add(header.size).filter(|end| *end <= super::archive::MAX_SIZE);
         let end = end.ok_or_else(|| {
             Error::corrupt("cpio header", at, format!("the size of {} bytes is too large", header.size))
         })?;
         let end = header.padded(end);
         if header.is_trailer() {
+            // The trailer may have data, which nobody wants.
             input.skip_to(end)?;
             return Ok(false);
         }
+        // Members without names cannot be placed, but what follows is sound.
         let path = match header.name.is_empty() {
             true => {
                 let warning = Warning::new(WarningKind::MemberWithoutName, input.name().to_owned());
@@ -188,6 +198,7 @@ impl CpioScan<'_> {
     fn add_member(&mut self, input: &mut dyn ArchiveInput, header: &CpioHeader, path: &[u8]) -> Result<()> {
         let mut kind = self.read_kind(input, header)?;
         let is_dir = matches!(kind, MemberKind::Dir);
+        // The type, too: some writers reuse numbers for different files.
         let id = (header.id, header.mode & TYPE);
         // A later member may have replaced all names so far: then this one is another file.
         let is_known = |first: &Ino| header.nlink > 1 && !is_dir && !self.tree.is_gone(*first);
@@ -202,7 +213,9 @@ impl CpioScan<'_> {
         // Only one name has the data, usually the last.
         let has_data = known.is_some_and(|first| matches!(self.tree.inode(first).kind, Kind::File { size: 1.., .. }));
         let data = match &mut kind {
+            // A second name with data again, as some writers do, has the same.
             MemberKind::File(file) if file.size > 0 && !has_data => Some(input.keep(file.clone(), self.store)?),
+            // An earlier name was left out, but had the data.
             MemberKind::File(file) if known.is_none() && header.nlink > 1 => {
                 let found = self.nameless.remove(&id).and_then(|nameless| nameless.data);
                 found.map(|(size, data)| {
@@ -218,6 +231,7 @@ impl CpioScan<'_> {
         }
         let member = describe(header, kind);
         place(self.tree, path, member, data.unwrap_or(FileData::Empty), self.options)?;
+        // Directories have several links by their nature.
         if header.nlink > 1
             && !is_dir
             && let Some(ino) = self.tree.lookup(path)
@@ -232,6 +246,7 @@ impl CpioScan<'_> {
         if let (Some(data), Kind::File { .. }) = (data, self.tree.inode(first).kind) {
             self.tree.set_file(first, header.size, data)?;
         }
+        // The root has no further names.
         if let Some(path) = name
             && let Some((dir, name)) = self.tree.parent_of(path, InodeAttributes::IMPLICIT_DIR)?
         {
@@ -249,6 +264,7 @@ impl CpioScan<'_> {
         id: FileIdentity,
     ) -> Result<()> {
         let nameless = self.nameless.entry(id).or_default();
+        // As many names as there are links: after the last nobody needs the data.
         nameless.names += 1;
         // Most writers give the data to the last name: a stream's would be stored for nothing.
         if file.size > 0 && nameless.data.is_none() && nameless.names < header.nlink {
@@ -281,6 +297,7 @@ fn describe(header: &CpioHeader, kind: MemberKind) -> ArchiveMember {
         mode: u16::try_from(header.mode & PERMISSIONS).unwrap_or_default(),
         uid: header.uid,
         gid: header.gid,
+        // Times before 1970 do not exist in cpio.
         mtime: Time { secs: i64::try_from(header.mtime).unwrap_or(i64::MAX), nanos: 0 },
         xattrs: XattrSet::new(),
         lost: Vec::new(),

@@ -33,6 +33,7 @@ impl<D: Clone> ListAhead<D> {
         mut submit: impl FnMut(&D, Option<NameBatch>) -> JobTicket<DirListing>,
     ) -> Option<(D, DirListing)> {
         let room = pool.threads() * JOBS_PER_WORKER + 1;
+        // The rest of a large directory comes before the next one, whatever was submitted first.
         if let Some((dir, rest, jobs)) = &mut self.large {
             while jobs.len() < room
                 && let Some(names) = rest.split_first()
@@ -47,10 +48,12 @@ impl<D: Clone> ListAhead<D> {
         while self.running.len() < room
             && let Some(dir) = self.waiting.pop_front()
         {
+            // Directories are listed ahead, in the order in which they are wanted.
             let job = submit(&dir, None);
             self.running.push_back((dir, job));
         }
         let (dir, job) = self.running.pop_front()?;
+        // The oldest job: its listing is the next, even if later ones are finished.
         let mut listing = job.wait();
         if let Some(rest) = listing.rest.take() {
             self.large = Some((dir.clone(), rest, VecDeque::new()));

@@ -47,11 +47,13 @@ impl EntryAttrs {
 
     pub(super) fn of(stat: &Stat) -> EntryAttrs {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
+        // `st_blocks` counts 512 bytes on every file system.
         let stored = u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512);
         EntryAttrs {
             mode: stat.st_mode,
             uid: stat.st_uid,
             gid: stat.st_gid,
+            // An inode number is unique only on its device.
             id: (stat.st_dev, stat.st_ino),
             linked: stat.st_nlink > 1,
             rdev: stat.st_rdev,
@@ -87,6 +89,7 @@ impl EntryAttrs {
         let mut time = || Ok::<_, crate::Error>(Time { secs: from.u64()?.cast_signed(), nanos: from.u32()? });
         let mtime = time()?;
         let ctime = time()?;
+        // The rest are plain numbers: any value is valid.
         from.check(mtime.nanos < 1_000_000_000, "a second has too many nanoseconds")?;
         let linked = flags & LINKED != 0;
         let is_sparse = flags & SPARSE != 0;

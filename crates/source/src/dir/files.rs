@@ -56,6 +56,7 @@ struct NameTable {
 impl NameTable {
     fn push(&mut self, name: &[u8]) -> Result<()> {
         self.bytes.extend_from_slice(name);
+        // Offsets of 32 bits, as there may be millions of names.
         let end = u32::try_from(self.bytes.len())
             .map_err(|_| Error::TooMany { what: "bytes of names in one directory source", max: u32::MAX.into() })?;
         self.ends.push(end);
@@ -120,6 +121,7 @@ pub fn reopen(root: &Path, listed: &[(Vec<u8>, FileFingerprint)]) -> Result<Arc<
     let files =
         ListedFiles::new(ScanRoot::open(root).map_err(|errno| Error::sys("cannot open the directory", root, errno))?);
     let mut records = FileRecords::default();
+    // Compared when a file is opened, not now.
     for (path, seen) in listed {
         index(records.files.len())?;
         records.files.push(FileRecord::of(*seen, FileRecords::ROOT));
@@ -161,6 +163,7 @@ impl FileRecords {
     }
 
     fn path_to<'n>(&'n self, mut dir: u32, mut names: Vec<&'n [u8]>) -> Vec<u8> {
+        // Names from the file upwards.
         while dir != Self::ROOT {
             names.push(self.dir_names.get(dir as usize));
             dir = self.dirs[dir as usize];
@@ -199,7 +202,9 @@ impl Contents for ListedFiles {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let (path, listed) = self.find(key).ok_or_else(|| Error::Misuse(format!("there is no file {key}")))?;
         let fd = self.root.open_file(&path).map_err(|errno| match errno {
+            // Gone, or no longer below the same directories.
             Errno::NOENT | Errno::NOTDIR => changed(&self.root.name(&path), "vanished after it was listed"),
+            // A link or a pipe has taken its place: `open` neither follows nor waits.
             Errno::LOOP | Errno::NXIO => changed(&self.root.name(&path), "is no longer the file that was listed"),
             errno => Error::sys("cannot open", self.root.name(&path), errno),
         })?;
@@ -230,6 +235,7 @@ impl ListedFileReader<'_> {
 
     /// Returns the change of a file instead of the error that it caused, if there is one.
     fn error(&self, what: &'static str, errno: Errno) -> Error {
+        // A file that changed explains any error better.
         match self.verify() {
             Err(change) => change,
             Ok(()) => Error::sys(what, self.shown(), errno),
@@ -263,6 +269,7 @@ impl ListedFileReader<'_> {
 impl FileReader for ListedFileReader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let mut done = 0;
+        // `pread`, so that any number of readers share the descriptor.
         while done < buf.len() {
             match io::pread(&self.fd, &mut buf[done..], offset.saturating_add(done as u64)) {
                 Ok(0) => {
@@ -283,11 +290,13 @@ impl FileReader for ListedFileReader<'_> {
         if offset >= size {
             return Ok(None);
         }
+        // Without blocks missing there are no holes to look for.
         if !self.listed.is_sparse() {
             return Ok(Some((offset, size)));
         }
         let start = match fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Ok(start) => start,
+            // No data after the offset.
             Err(Errno::NXIO) => return Ok(None),
             // The file system does not report holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((offset, size))),

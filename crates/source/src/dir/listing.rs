@@ -36,6 +36,7 @@ pub(super) struct ListingBuffers {
 impl ListingBuffers {
     pub(super) fn new() -> Self {
         let dents = vec![MaybeUninit::uninit(); GETDENTS_LEN];
+        // As large as the kernel returns them, so that nothing is asked for twice.
         ListingBuffers { dents, names: vec![0; XATTR_MAX], value: vec![0; XATTR_MAX], path: Vec::new() }
     }
 }
@@ -92,6 +93,7 @@ impl DirNames {
 
     fn sort(&mut self) {
         let DirNames { bytes, starts } = self;
+        // In byte order, so that the tree does not depend on the file system.
         starts.sort_unstable_by_key(|(start, _)| name_at(bytes, *start));
         bytes.shrink_to_fit();
         starts.shrink_to_fit();
@@ -131,6 +133,7 @@ impl NameBatch {
     fn digest(&self) -> (u64, Digest) {
         let mut hasher = blake3::Hasher::new();
         for (name, _) in self.iter() {
+            // With a NUL after each, so that other names cannot make the same bytes.
             hasher.update(name).update(&[0]);
         }
         (self.range.len() as u64, Digest::from(*hasher.finalize().as_bytes()))
@@ -161,6 +164,7 @@ fn fill_listing(
     names: Option<NameBatch>,
     scratch: &mut ListingBuffers,
 ) -> Result<()> {
+    // Opened again for each job of a large directory: a worker holds one descriptor.
     let dir = root.open_dir(path).map_err(|errno| gone_or("cannot open the directory", &root.name(path), errno))?;
     let batch = match names {
         Some(batch) => Some(batch),
@@ -171,11 +175,13 @@ fn fill_listing(
     listing.entries.reserve_exact(if share.is_some() { 0 } else { names.len() });
     let mut full = path.to_vec();
     for (name, kind) in names {
+        // The path of the directory stays, its names come and go.
         full.truncate(path.len());
         if !full.is_empty() {
             full.push(b'/');
         }
         full.extend_from_slice(name);
+        // Another task reads it. Only directories are needed, to descend into them.
         if share.is_some_and(|share| !share.holds(&full)) {
             match kind {
                 // Its device is all that another task needs to know of it.
@@ -189,6 +195,7 @@ fn fill_listing(
                 _ => continue,
             }
         }
+        // An entry that fails does not stop the others.
         match read_entry(root, options, dir.as_fd(), name, &full, scratch) {
             Ok(Some(found)) => listing.entries.push(found),
             Ok(None) => {}
@@ -219,6 +226,7 @@ fn take_names(
 
 /// Returns the names in an open directory, sorted.
 fn read_names(dir: BorrowedFd<'_>, scratch: &mut ListingBuffers) -> std::result::Result<DirNames, Errno> {
+    // Until the end, as names must be sorted.
     let mut names = DirNames::default();
     let mut entries = RawDir::new(dir, &mut scratch.dents);
     while let Some(entry) = entries.next() {
@@ -240,10 +248,12 @@ fn read_entry(
     path: &[u8],
     scratch: &mut ListingBuffers,
 ) -> Result<Option<FoundEntry>> {
+    // Relative to the open directory, which may have been moved by now.
     let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|errno| gone_or("cannot read the attributes", &root.name(path), errno))?;
     let mut attrs = EntryAttrs::of(&stat);
     let kind = attrs.kind();
+    // Before anything that costs another call.
     let excluded = !options.exclude.is_empty() && options.exclude.matches(path, kind == FileType::Directory);
     if excluded || options.leave_out.contains(&attrs.id) {
         return Ok(None);
@@ -277,6 +287,7 @@ pub(super) fn take_xattrs(
     if wanted {
         return xattrs(shown, scratch);
     }
+    // Symbolic links have no ACL, and no bits of the group to take away.
     if attrs.kind() != FileType::Symlink && attrs.mode & u32::from(acl::GROUP_BITS) != 0 {
         attrs.mode &= !u32::from(!group_limit(shown, scratch)? & acl::GROUP_BITS);
     }
@@ -308,6 +319,7 @@ fn xattrs(shown: &Path, scratch: &mut ListingBuffers) -> Result<XattrSet> {
         Err(errno) => return Err(gone_or("cannot list the extended attributes", shown, errno)),
     };
     let mut set = XattrSet::new();
+    // The list has all names, each with a NUL.
     for key in names[..len].split(|byte| *byte == 0).filter(|key| !key.is_empty()) {
         let len = fs::lgetxattr(path.as_slice(), key, value.as_mut_slice())
             .map_err(|errno| gone_or("cannot read an extended attribute", shown, errno))?;

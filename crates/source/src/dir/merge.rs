@@ -29,6 +29,7 @@ impl Parts {
     /// # Errors
     /// [`Error::Misuse`] if a part is missing or given twice, or is of other sources or of a scan with other options.
     pub fn open(paths: &[PathBuf], sources: &[PathBuf], options: &Options) -> Result<Arc<Parts>> {
+        // Each part was made from absolute paths.
         let absolute = |path: &PathBuf| std::path::absolute(path).map_err(Error::io("cannot find", path));
         let mut sources: Vec<_> = sources.iter().map(absolute).collect::<Result<_>>()?;
         let how = options.digest();
@@ -45,6 +46,7 @@ impl Parts {
             parts.push((head, reader));
         }
         check_numbers(&parts)?;
+        // So that the next source is the last element.
         sources.reverse();
         let parts = parts.into_iter().map(|(_, reader)| reader).collect();
         Ok(Arc::new(Parts { state: Mutex::new(UnreadParts { parts, sources }) }))
@@ -59,6 +61,7 @@ impl Parts {
         }
         state.sources.pop();
         let mut root = None;
+        // All parts have all sources in the same order, with nothing but their own entries in each.
         for part in &mut state.parts {
             match part.advance()? {
                 PartRecord::Source(attrs, xattrs) => root.get_or_insert((attrs, xattrs)),
@@ -73,6 +76,7 @@ impl Parts {
 /// Fails unless all parts are there, each once.
 fn check_numbers(parts: &[(PartHead, PartReader)]) -> Result<()> {
     let Some((PartHead { part: first, .. }, _)) = parts.first() else { return Ok(()) };
+    // Parts may be given in any order.
     let mut found = vec![None; first.count() as usize];
     for (head, reader) in parts {
         let part = head.part;
@@ -109,19 +113,24 @@ impl MergedSource {
         let mut known = None;
         let mut with = Vec::new();
         for part in &mut state.parts {
+            // A part has only the directories in which it has entries, in the order in which they are asked
+            // for.
             if !matches!(&part.next, PartRecord::Dir { path: next, .. } if **next == *path) {
                 continue;
             }
             let PartRecord::Dir { names, .. } = part.advance()? else { continue };
+            // Each part saw the same names, or the directory changed between two of them.
             if *known.get_or_insert(names) != names {
                 return Err(self.differ(path));
             }
             with.push(part);
         }
+        // A directory that several tasks list is in all parts, any other in one.
         let expected = if known.flatten().is_some() { all } else { 1 };
         if with.len() != expected {
             return Err(self.differ(path));
         }
+        // Merged by name: the entries of a directory are spread over the parts.
         while let Some(least) = least(&mut with) {
             match least.advance()? {
                 PartRecord::Entry(found) => each(found)?,

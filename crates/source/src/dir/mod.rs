@@ -90,6 +90,7 @@ impl Dir {
             ScanRoot::open(&self.path).map_err(|errno| Error::sys("cannot open the directory", &self.path, errno))?;
         let files = Arc::new(ListedFiles::new(root));
         let options = &self.options;
+        // Only if this source is one of those that were scanned.
         let listed = options.parts.as_ref().map(|parts| parts.take(&self.path)).transpose()?.flatten();
         let mut scan = DirScan {
             tree,
@@ -103,6 +104,7 @@ impl Dir {
             errors: Vec::new(),
             ahead: ListAhead::new([(at, FileRecords::ROOT)]),
         };
+        // A tree is the same, whether it comes from parts or from the directories.
         match listed {
             Some(listed) => scan.take_parts(&listed, at)?,
             None => pipeline::scope(options.threads, ListingBuffers::new, |pool| scan.list_all(pool, at))?,
@@ -110,6 +112,7 @@ impl Dir {
         self.left_out = std::mem::take(&mut scan.errors);
         self.found = std::mem::take(&mut scan.links);
         let records = scan.records;
+        // Only now may files be opened: they are found by their records.
         files.fill(records);
         Ok(())
     }
@@ -165,6 +168,7 @@ impl<'s> DirScan<'s> {
         let (attrs, xattrs) = share::attributes(self.root, self.options)?;
         self.begin_dir(at, &attrs, xattrs);
         while let Some(((ino, record), listing)) = self.next_listing(pool) {
+            // Errors in the order of the tree, so that a run stops at the same one every time.
             for error in listing.errors {
                 if !self.options.on_error.skips(&error) {
                     return Err(error);
@@ -220,6 +224,7 @@ impl<'s> DirScan<'s> {
             return self.add_dir(dir, record, &name, &attrs, xattrs);
         }
         let kind = entry_kind(&attrs, &name, target)?;
+        // The name found first has the file.
         if attrs.linked
             && let Some(first) = self.links.get(&attrs.id)
         {
@@ -235,6 +240,7 @@ impl<'s> DirScan<'s> {
         };
         let meta = meta(self.tree, &attrs, xattrs);
         let ino = self.tree.add(dir, &name, meta, kind, ConflictPolicy::Replace)?;
+        // `notes_all` is for lists that name files of the source by other paths.
         if attrs.linked || self.notes_all {
             self.links.insert(attrs.id, ino);
         }
@@ -242,12 +248,14 @@ impl<'s> DirScan<'s> {
     }
 
     fn add_dir(&mut self, dir: Ino, record: u32, name: &[u8], attrs: &EntryAttrs, xattrs: XattrSet) -> Result<()> {
+        // A mount point has the device of what is mounted there.
         let stays = !self.options.one_file_system || attrs.id.0 == self.device;
         if !stays && self.options.no_mount_points {
             return Ok(());
         }
         let meta = meta(self.tree, attrs, xattrs);
         let ino = self.tree.add(dir, name, meta, Kind::Dir, ConflictPolicy::Replace)?;
+        // Otherwise it stays empty.
         if stays {
             let record = self.records.add_dir(record, name)?;
             self.ahead.waiting.push_back((ino, record));
