@@ -45,6 +45,7 @@ impl FileFingerprint {
     /// Returns the length of the file in bytes.
     #[must_use]
     pub fn size(self) -> u64 {
+        // The first number is the size: `SPARSE` alone is no part of it.
         let first = self.0.first_chunk().expect("20 bytes are more than 8");
         u64::from_le_bytes(*first) & !FileFingerprint::SPARSE
     }

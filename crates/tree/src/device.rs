@@ -140,7 +140,9 @@ impl Tree {
     /// be copied.
     pub fn staying_data(&self, data: &FileData<&Arc<dyn Contents>>) -> Result<Option<(u16, StayingData)>> {
         let FileData::Source { from, key } = data else { return Ok(None) };
+        // By identity: two sources may have equal files.
         let number = self.devices.iter().position(|device| Arc::ptr_eq(&device.contents, from));
+        // Devices are numbered with 16 bits in the format.
         let Some(number) = number.and_then(|n| u16::try_from(n + 1).ok()) else { return Ok(None) };
         Ok(from.staying_data(*key)?.map(|staying| (number, staying)))
     }

@@ -67,6 +67,7 @@ impl<'b> FieldDecoder<'b> {
 
     /// Takes `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'b [u8]> {
+        // Also if the position and the length together do not fit.
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
         let taken = taken.ok_or_else(|| self.wrong("ends too early"))?;
         self.at += len;
@@ -101,6 +102,7 @@ impl<'b> FieldDecoder<'b> {
     /// Takes the length of a list whose entries have at least `least` bytes.
     pub fn count(&mut self, least: usize) -> Result<usize> {
         let count = self.u64()?;
+        // Before memory is reserved: a wrong count would ask for any amount of it.
         let left = self.bytes.len() - self.at;
         let count = usize::try_from(count).ok().filter(|count| count.saturating_mul(least.max(1)) <= left);
         count.ok_or_else(|| self.wrong("a list is longer than its structure"))

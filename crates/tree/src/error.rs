@@ -28,6 +28,7 @@ impl OnError {
     /// read-only disk, and the wish to end.
     pub fn skips(self, error: &Error) -> bool {
         use io::ErrorKind::{OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        // These will not go away with the next entry.
         let meets_all_entries = match error {
             Error::Cancelled => true,
             Error::Io { source, .. } => {
@@ -300,6 +301,7 @@ impl Error {
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();
         move |source| {
+            // A source that changed shows as an error of the system on the way here.
             if SourceChanged::is_cause_of(&source) {
                 return Error::Changed { path, why: source.to_string() };
             }
@@ -352,6 +354,7 @@ impl Error {
             | Error::BadName { .. }
             | Error::Syntax { .. }
             | Error::Misuse(_) => io::ErrorKind::InvalidInput,
+            // A kind of its own would promise that programs can act on it.
             _ => io::ErrorKind::Other,
         }
     }

@@ -46,12 +46,14 @@ impl NewRoot {
     /// Returns the path from the directory on, or what becomes of an entry that does not lie below it.
     fn path<'p>(&self, path: &'p [u8]) -> std::result::Result<&'p [u8], bool> {
         if let Some(rest) = path.strip_prefix(&*self.dir) {
+            // Below the directory its path counts without it, the directory itself is the root.
             match rest {
                 [] => return Err(false),
                 [b'/', rest @ ..] => return Ok(rest),
                 _ => {}
             }
         }
+        // A directory on the way has to be entered, although it does not stay.
         let leads_there =
             self.dir.strip_prefix(path).is_some_and(|rest| path.is_empty() || rest.first() == Some(&b'/'));
         Err(!leads_there && !self.elsewhere)
@@ -75,14 +77,17 @@ impl ExcludeRules {
             text.push_str(&format!("{pattern:?}\n"));
             let stem = pattern.trim_end_matches('/');
             let glob = GlobBuilder::new(stem.trim_start_matches('/'))
+                // As in the shell: a star stops at a slash.
                 .literal_separator(true)
                 .backslash_escape(true)
                 .empty_alternates(true)
                 .build()
                 .map_err(|e| Error::pattern(pattern, format!("is malformed: {}", e.kind())))?;
+            // A pattern of slashes only would match the root, which is never left out.
             if stem.is_empty() {
                 return Err(Error::pattern(pattern, "cannot match any entry"));
             }
+            // A slash at the end is for directories only, one elsewhere for whole paths.
             builders[usize::from(stem.len() < pattern.len())][usize::from(stem.contains('/'))].add(glob);
         }
         let [any, dirs] =
@@ -103,6 +108,7 @@ impl ExcludeRules {
     /// with `(?-s)` a dot matches no slash.
     pub fn with_regexes<P: AsRef<str>>(self, expressions: &[P]) -> Result<Self> {
         let given = expressions.iter().map(|expression| format!("regex {:?}\n", expression.as_ref()));
+        // The text is compared when parts of a scan are put together.
         let text = self.text.clone() + &given.collect::<String>();
         let regexes = if expressions.is_empty() { None } else { Some(RegexSet::new(expressions)?) };
         Ok(ExcludeRules { regexes, text, ..self })
@@ -157,10 +163,12 @@ impl ExcludeRules {
             Ok(path) => path,
             Err(left_out) => return left_out,
         };
+        // Compared last: the depth of most entries is not limited.
         let too_deep = |levels| !path.is_empty() && path.split(|byte| *byte == b'/').count() > levels;
         let matches = self.any.matches(path)
             || (is_dir && self.dirs.matches(path))
             || self.regexes.as_ref().is_some_and(|regexes| !path.is_empty() && regexes.is_match(path));
+        // Remembered for all copies, so that a pattern that matches nothing anywhere is told.
         if matches {
             self.has_matched.store(true, Relaxed);
         }
@@ -174,6 +182,7 @@ impl ExcludeRules {
 
     /// Returns true if the entry at `path` or one of its parent directories is left out.
     pub fn covers(&self, path: &[u8], is_dir: bool) -> bool {
+        // From the root down: what a directory takes with it needs no pattern of its own.
         let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
         !self.is_empty() && (parents.into_iter().any(|dir| self.matches(dir, true)) || self.matches(path, is_dir))
     }
@@ -187,6 +196,7 @@ impl PatternSet {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let is_match =
             |set: &GlobSet, text: &[u8]| !set.is_empty() && set.is_match_candidate(&Candidate::from_bytes(text));
+        // The root has no name that a pattern could match.
         !path.is_empty() && (is_match(&self.names, name) || is_match(&self.paths, path))
     }
 }

@@ -100,6 +100,7 @@ impl<'f> FindingCollector<'f> {
         let mut report = FindingCollector::new(&mut keep);
         step(&mut report)?;
         report.finish();
+        // Findings that several subjects share come last.
         Ok(first)
     }
 
@@ -128,6 +129,7 @@ impl<'f> FindingCollector<'f> {
         text: impl Into<String>,
         who: impl FnOnce() -> String,
     ) {
+        // Even the text of the subject would cost something.
         if self.muted {
             return;
         }
@@ -148,6 +150,7 @@ impl<'f> FindingCollector<'f> {
                 let text = error.to_string();
                 self.tell(Finding { severity: Severity::Damage, structure: IMAGE, offset: None, text });
             }
+            // Errors of the system say nothing about the image.
             other => return Err(other),
         }
         Ok(())
@@ -174,12 +177,14 @@ impl<'f> FindingCollector<'f> {
 
     /// Returns true if further damage would not be listed.
     pub fn is_full(&self) -> bool {
+        // One more than is listed, so that the collector still tells that there are more.
         self.damage > LISTED_MAX
     }
 
     /// Reports the shared findings.
     pub fn finish(mut self) {
         self.muted = false;
+        // Sorted by the key, so that they come in the same order every time.
         for ((severity, structure, offset, text), SharedFinding { first, others }) in std::mem::take(&mut self.shared) {
             let text = match others {
                 0 => format!("{text} ({first})"),
@@ -200,6 +205,7 @@ impl<'f> FindingCollector<'f> {
             Severity::Damage => (&mut self.damage, "findings"),
         };
         *count += 1;
+        // Counted further, but not passed on.
         if *count <= LISTED_MAX {
             (self.finding)(finding);
         } else if *count == LISTED_MAX + 1 {

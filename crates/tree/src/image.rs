@@ -104,6 +104,7 @@ impl Extent {
         let Some(mut run) = extents.next().transpose()? else { return Ok(None) };
         for next in extents {
             let next = next?;
+            // Extents of one kind belong together, however the format cuts them.
             if next.hole != run.hole {
                 break;
             }
@@ -143,6 +144,7 @@ pub struct StoredUnit {
 
 /// Returns the mode of an inode without its ACL, if it has one: its group gets no more than the ACL grants.
 pub fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Result<u16> {
+    // Without bits of the group there is nothing to take away.
     if !stat.has_xattrs || stat.mode & acl::GROUP_BITS == 0 || !image.may_have_acls() {
         return Ok(stat.mode);
     }

@@ -47,6 +47,7 @@ impl Part {
     pub fn contains(self, position: u128, total: u128) -> bool {
         let count = u128::from(self.count);
         // Positions are sums of fewer than 2^64 lengths of 64 bits, of which real ones leave 32 bits for the product.
+        // The last part also has what lies at the end.
         let at = position.saturating_mul(count).checked_div(total).unwrap_or(0);
         at.min(count - 1) == u128::from(self.index)
     }

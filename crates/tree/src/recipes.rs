@@ -44,6 +44,7 @@ impl RecipeTable {
 
 /// Returns the number of an item in a list, counted from 1.
 fn number<T: PartialEq>(list: &mut Vec<T>, item: T, what: &'static str) -> Result<u8> {
+    // Few enough to be searched one by one.
     let at = list.iter().position(|known| *known == item).unwrap_or(list.len());
     if at == RecipeTable::MAX {
         return Err(Error::TooMany { what, max: RecipeTable::MAX as u64 });

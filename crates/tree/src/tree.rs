@@ -65,6 +65,7 @@ impl DeviceNumber {
     /// 12 bits of the minor.
     pub fn encode(self) -> u32 {
         let DeviceNumber { major, minor } = self;
+        // As `new_encode_dev` of Linux.
         minor & 0xff | (major & 0xfff) << 8 | (minor & 0xfff00) << 12
     }
 }
@@ -133,6 +134,7 @@ impl DataHandling {
     #[must_use]
     pub fn then(self, later: DataHandling) -> DataHandling {
         let mut replaced = DataHandling::COMPRESS;
+        // A later wish replaces earlier ones of the same kind only.
         replaced.set(DataHandling::PACKING, later.intersects(DataHandling::PACKING));
         replaced.set(DataHandling::STORE, later.contains(DataHandling::COMPRESS));
         (self - replaced) | (later - DataHandling::COMPRESS)
@@ -289,6 +291,7 @@ impl Tree {
 
     /// Returns the inode at `path` (components separated by `/`; empty and `.` components are skipped).
     pub fn lookup(&self, path: &[u8]) -> Option<Ino> {
+        // A path through anything but a directory leads nowhere.
         components(path).try_fold(ROOT, |dir, name| self.dir(dir)?.get(name))
     }
 
@@ -300,6 +303,7 @@ impl Tree {
 
     /// As [`Tree::walk`], also with the first name of each inode, which is the end of its path; empty for the root.
     pub fn walk_named<'t>(&'t self, mut visit: impl FnMut(Ino, &'t [u8], &[u8]) -> Result<()>) -> Result<()> {
+        // Of files with several names, only the first one counts.
         let mut seen = vec![false; self.len()];
         let mut path = Vec::new();
         let mut stack: Vec<(EntryIter<'t>, usize)> = Vec::new();
@@ -308,6 +312,7 @@ impl Tree {
             stack.push((entries.iter(), 0));
         }
         while let Some((entries, parent_len)) = stack.last_mut() {
+            // The path is that of the directory again, whatever its last entry was.
             path.truncate(*parent_len);
             let Some((name, ino)) = entries.next() else {
                 stack.pop();
@@ -372,6 +377,7 @@ impl Tree {
                 return Ok(());
             }
             found = path.to_vec();
+            // Ends the walk; nobody sees this error.
             Err(Error::Misuse(String::new()))
         });
         drop(walked);

@@ -161,11 +161,13 @@ impl Warnings {
 
     /// Adds a warning. Fails with [`Error::Refused`] if the collection is strict.
     pub fn add(&mut self, warning: Warning) -> Result<()> {
+        // The first one stops everything, before the image is finished.
         if self.strict {
             return Err(Error::Refused(Box::new(warning)));
         }
         let counted = self.kinds.entry(warning.kind).or_default();
         counted.count += 1;
+        // Kinds are few, but a source may give a warning for each entry.
         if counted.first.len() < KEPT {
             counted.first.push(warning);
         }

@@ -19,6 +19,7 @@ pub fn xattr_value(text: &[u8]) -> Result<Vec<u8>, String> {
     let value = match text {
         [b'0', b'x' | b'X', hex @ ..] => unhex(hex),
         [b'0', b's' | b'S', base64 @ ..] => decode_base64(base64),
+        // As getfattr and its relatives write values.
         [b'0', b't' | b'T', text @ ..] => unoctal(text),
         text => Some(text.to_vec()),
     };
