@@ -20,6 +20,7 @@ pub struct SelectedEntries<'r> {
 impl FileRecipe {
     /// Returns this recipe, changed by a later one.
     fn then(self, later: FileRecipe) -> FileRecipe {
+        // 0 leaves it to the image, so it replaces nothing.
         let last = |first: u8, last: u8| if last == 0 { first } else { last };
         FileRecipe { codec: last(self.codec, later.codec), cluster: last(self.cluster, later.cluster) }
     }
@@ -35,6 +36,7 @@ impl SelectedEntries<'_> {
     /// [`Rules::select`], with no inodes renumbered. Fails if a rule shifts an owner out of 32 bits.
     pub fn apply(&self, tree: &mut Tree) -> Result<Vec<FileRank>> {
         let mut ranks = Vec::new();
+        // Entries with equal attributes and equal rules share the result, which is made once.
         let mut sets = HashMap::new();
         for &(ino, combination) in &self.entries {
             let mut priority = None;
@@ -53,6 +55,7 @@ impl SelectedEntries<'_> {
                 effects.change(tree, ino)?;
             }
             if let (Some(priority), Kind::File { .. }) = (priority, tree.inode(ino).kind) {
+                // The highest priority first, while ranks ascend.
                 ranks.push(FileRank { ino, rank: -priority });
             }
         }
@@ -66,6 +69,7 @@ impl SelectedEntries<'_> {
         let rules = self.combinations.get(combination);
         for change in rules.iter().flat_map(|rule| &self.rules.rules[*rule].effects.xattrs) {
             match change {
+                // Of two with one name, the later one is kept when the set is interned.
                 XattrChange::Set(name, value) => set.push((name.clone(), value.clone())),
                 XattrChange::Drop(names) => set.retain(|(name, _)| !names.matches(name)),
             }
@@ -82,6 +86,7 @@ impl RuleEffects {
         let owner = self.owner(inode.uid, inode.gid);
         let (uid, gid) = owner.map_err(|why| Error::limit(tree.path_of(ino), why))?;
         let mode = match (&self.mode, &inode.kind) {
+            // Linux has no permissions of symbolic links.
             (None, _) | (_, Kind::Symlink(_)) => inode.mode,
             (Some(mode), kind) => mode.apply(inode.mode, matches!(kind, Kind::Dir)),
         };

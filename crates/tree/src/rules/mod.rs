@@ -148,6 +148,7 @@ impl Rules {
     pub fn parse<'t>(texts: impl IntoIterator<Item = (&'t Path, &'t [u8])>) -> Result<Self> {
         let mut rules = Vec::new();
         let mut keys = RuleIndex::default();
+        // One table for all texts: a codec has one number, whoever names it.
         let mut recipes = RecipeTable::default();
         for (file, text) in texts {
             for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
@@ -190,11 +191,13 @@ impl Rules {
     /// Returns the numbers of the rules whose tests an entry passes, up to one that stops, in their order.
     fn matching_rules(&self, subject: &mut TestedEntry<'_>) -> Vec<usize> {
         let RuleIndex { by_path, others } = &self.keys;
+        // Both lists are in the order of the rules, so that they can be merged by number.
         let named = by_path.get(subject.path).map_or(&[][..], Vec::as_slice);
         let mut named = named.iter().peekable();
         let mut others = others.iter().peekable();
         let mut found = Vec::new();
         loop {
+            // The rule that comes first in the files: what it does may be replaced by the other.
             let next = match (named.peek(), others.peek()) {
                 (Some(first), Some(other)) if first > other => others.next(),
                 (Some(_), _) => named.next(),
@@ -204,6 +207,7 @@ impl Rules {
             let rule = &self.rules[n];
             if rule.tests.iter().all(|test| test.passes(subject)) {
                 found.push(n);
+                // What is left out needs no further rules.
                 if rule.effects.stop || rule.effects.excludes(subject.path) {
                     break;
                 }

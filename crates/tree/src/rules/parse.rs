@@ -21,6 +21,7 @@ pub(super) struct ParsedLine {
 
 /// Takes a path that has to be that of the entry out of the tests: rules are found by it.
 pub(super) fn split_path(mut tests: Vec<EntryTest>) -> (Vec<EntryTest>, Option<Box<[u8]>>) {
+    // A negated path does not say where the rule applies.
     let at = tests.iter().position(|test| !test.not && matches!(test.what, TestCondition::Path(_)));
     let path = at.and_then(|at| match tests.remove(at).what {
         TestCondition::Path(path) => Some(path),
@@ -52,6 +53,7 @@ pub(super) fn parse_line(line: &[u8], recipes: &mut RecipeTable) -> ParseResult<
     if effects.is_empty() {
         return Err("no effect follows the arrow".into());
     }
+    // `all` holds for anything, like no test.
     let tests = tests.iter().filter(|word| *word != "all").map(|word| parse_test(word)).collect::<ParseResult<_>>()?;
     let mut made = RuleEffects::default();
     effects.iter().try_for_each(|word| parse_effect(word, &mut made, recipes))?;
@@ -68,6 +70,7 @@ fn split_words(text: &str) -> ParseResult<Vec<String>> {
     while let Some(letter) = letters.next() {
         match letter {
             '"' => (quoted, begun) = (!quoted, true),
+            // Any other backslash stands for itself: expressions have many.
             '\\' if quoted && letters.peek() == Some(&'"') => word.extend(letters.next()),
             letter if letter.is_ascii_whitespace() && !quoted => {
                 if std::mem::take(&mut begun) {
@@ -89,6 +92,7 @@ fn split_words(text: &str) -> ParseResult<Vec<String>> {
 
 fn parse_test(word: &str) -> ParseResult<EntryTest> {
     const KNOWN: &str = "path, glob, regex, type, size, owner, group, depth, magic, all";
+    // Before the name, as `!` may be part of a value.
     let (not, word) = word.strip_prefix('!').map_or((false, word), |word| (true, word));
     let (name, value) = word.split_once('=').ok_or_else(|| format!("unknown test `{word}`; tests: {KNOWN}"))?;
     // The path as it is where the image is mounted.
@@ -97,6 +101,7 @@ fn parse_test(word: &str) -> ParseResult<EntryTest> {
         return Ok(EntryTest { not, what: TestCondition::Regex(expression) });
     }
     let what = match name {
+        // As `lookup` compares it: one slash between components, none around.
         "path" => TestCondition::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
         "glob" => TestCondition::Glob(ExcludeRules::new([value]).map_err(|error| error.to_string())?),
         "regex" => TestCondition::Regex(PathRegex::new(value, "").map_err(|error| error.to_string())?),
@@ -129,6 +134,7 @@ fn parse_range(name: &str, text: &str, parse: fn(&str) -> Option<u64>) -> ParseR
     let wrong = || format!("{name}={text}: expected a number, or a range as 10.., ..10 or 1..10");
     let end = |text: &str, open: u64| if text.is_empty() { Some(open) } else { parse(text) };
     let (first, last) = match text.split_once("..") {
+        // A range without ends would match everything, which `all` says better.
         Some(("", "")) => return Err(wrong()),
         Some((first, last)) => (end(first, 0), end(last, u64::MAX)),
         None => (parse(text), parse(text)),
@@ -158,6 +164,7 @@ fn parse_size(text: &str) -> Option<u64> {
 /// Parses a codec with its level and options.
 fn parse_codec(text: &str) -> ParseResult<Choice> {
     let choice: Choice = text.parse().map_err(|error: packfs_codec::Error| error.to_string())?;
+    // Left to `store`, which also keeps the file apart from compressed ones.
     if choice.codec() == Codec::None {
         return Err("codec=none: the effect `store` leaves files uncompressed".into());
     }
@@ -168,6 +175,7 @@ fn parse_codec(text: &str) -> ParseResult<Choice> {
 fn id(name: &str, text: &str) -> ParseResult<IdChange> {
     let wrong = || format!("{name}={text}: expected a number from 0 to 4294967294, optionally after + or -");
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    // The largest number means "no owner" to the kernel.
     let id = number(digits).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX).ok_or_else(wrong)?;
     Ok(match text.as_bytes()[0] {
         b'+' => IdChange::Shift(id.into()),
@@ -198,6 +206,7 @@ fn parse_effect(word: &str, made: &mut RuleEffects, recipes: &mut RecipeTable) -
             });
         }
         "stop" => made.stop = true,
+        // The last of two contradicting effects in one rule counts.
         "store" => made.handling = (made.handling - DataHandling::COMPRESS) | DataHandling::STORE,
         "compress" => made.handling = (made.handling - DataHandling::STORE) | DataHandling::COMPRESS,
         "no-fragment" => made.handling = made.handling.then(DataHandling::NO_FRAGMENT),
@@ -214,6 +223,7 @@ fn parse_effect(word: &str, made: &mut RuleEffects, recipes: &mut RecipeTable) -
         "align" => made.handling |= DataHandling::ALIGN,
         "no-dedup" => made.handling |= DataHandling::NO_DEDUP,
         "priority" => {
+            // Turned around later, so the smallest number has no counterpart.
             let number = given()?.parse().ok().filter(|number| *number > i32::MIN);
             made.priority = Some(number.ok_or("priority: expected a number from -2147483647 to 2147483647")?);
         }

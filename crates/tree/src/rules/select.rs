@@ -16,6 +16,7 @@ pub(super) struct RuleCombinations {
 impl RuleCombinations {
     fn number(&mut self, rules: Vec<usize>) -> u32 {
         let next = u32::try_from(self.list.len()).expect("fewer combinations than entries");
+        // Few combinations serve millions of entries.
         *self.known.entry(rules.clone()).or_insert_with(|| {
             self.list.push(rules);
             next
@@ -34,6 +35,7 @@ impl Rules {
     /// Tests see each name of the tree as it is now; what a file with several names gets is what all its names get
     /// together. The root can be changed, but not excluded.
     pub fn select(&self, tree: &mut Tree) -> Result<SelectedEntries<'_>> {
+        // Everything is tested before anything changes, so that no rule sees the effects of another.
         let TestedTree { mut entries, linked, mut combinations, excluded, hollow, counts } = self.find(tree);
         for (ino, rules) in linked {
             entries.push((ino, combinations.number(rules.into_iter().collect())));
@@ -59,13 +61,16 @@ impl Rules {
     /// Tests all entries.
     fn find(&self, tree: &Tree) -> TestedTree {
         let mut found = TestedTree { counts: vec![0; self.rules.len()], ..TestedTree::default() };
+        // The root has no name, so the walk over names does not visit it.
         self.visit(tree, ROOT, b"", &mut found);
         tree.each_name(|dir, name, ino, path| {
             let Some(reasons) = self.visit(tree, ino, path, &mut found) else {
                 found.excluded.push((dir, name.into()));
+                // What is below goes with it, untested.
                 return false;
             };
             if !reasons.is_empty() && matches!(tree.inode(ino).kind, Kind::Dir) {
+                // Asked before anything is removed.
                 let before = tree.entries(ino).next().is_none();
                 found.hollow.push(HollowDir { dir, name: name.into(), ino, before, reasons });
             }
@@ -84,6 +89,7 @@ impl Rules {
             return None;
         }
         let reasons = rules.iter().filter_map(|rule| self.rules[*rule].effects.exclude_empty).collect();
+        // All names together decide about a file, so it is done when every name was seen.
         if inode.links > 1 && !rules.is_empty() {
             found.linked.entry(ino).or_default().extend(rules);
         } else if !rules.is_empty() {

@@ -58,6 +58,7 @@ pub fn access_list(set: &XattrSet) -> Option<&[u8]> {
 
 /// Returns all mode bits without those that an ACL denies to the group, by its own entry or by the mask.
 pub fn group_limit(list: &[u8]) -> u16 {
+    // Behind the version: the value was not checked, so what is too short has no entries.
     let (_, entries) = list.split_at_checked(4).unwrap_or_default();
     let (entries, _) = entries.as_chunks::<8>();
     entries.iter().fold(ALL_BITS, |kept, [tag_low, tag_high, bits, ..]| {
@@ -70,6 +71,7 @@ pub fn group_limit(list: &[u8]) -> u16 {
 
 /// Writes an ACL as text, one entry a line, with numbers in place of names. `None` if the kernel would refuse it.
 pub fn to_text(list: &[u8]) -> Option<String> {
+    // A reader of the text would otherwise get what no system accepts.
     if defect(list).is_some() {
         return None;
     }
@@ -93,6 +95,7 @@ pub fn to_text(list: &[u8]) -> Option<String> {
 
 /// Returns the reason why the kernel refuses a value, if it does.
 pub fn defect(value: &[u8]) -> Option<String> {
+    // As `posix_acl_from_xattr` and `posix_acl_valid` of Linux check it.
     let Some((version, entries)) = value.split_first_chunk() else {
         return Some(format!("{} bytes are too few", value.len()));
     };
@@ -110,6 +113,7 @@ pub fn defect(value: &[u8]) -> Option<String> {
         let tag = u16::from_le_bytes([*t0, *t1]);
         let bits = u16::from_le_bytes([*p0, *p1]);
         let id = u32::from_le_bytes(*id);
+        // Users and groups may be named more than once, the others are unique.
         let many = matches!(tag, tag::USER | tag::GROUP);
         if !tag.is_power_of_two() || tag > tag::OTHER {
             return Some(format!("unknown tag {tag:#x}"));
@@ -129,6 +133,7 @@ pub fn defect(value: &[u8]) -> Option<String> {
         (seen, last) = (seen | tag, tag);
     }
     let named = seen & (tag::USER | tag::GROUP) != 0;
+    // With named users or groups, the mask is required.
     let needed = tag::USER_OBJ | tag::GROUP_OBJ | tag::OTHER | if named { tag::MASK } else { 0 };
     let missing = needed & !seen;
     (missing != 0).then(|| format!("no entries with the tags {missing:#x}"))

@@ -59,6 +59,7 @@ impl Tree {
     /// Makes a tree with only a root directory.
     pub fn new(root: InodeAttributes) -> Self {
         let mut tree = Tree::without_root();
+        // The number 0, by which the root is known.
         tree.push(root, Kind::Dir).expect("the first inode has a number");
         tree
     }
@@ -124,7 +125,9 @@ impl Tree {
             if conflict == ConflictPolicy::Refuse {
                 return Err(Error::Duplicate { name: name.to_owned() });
             }
+            // Layers are merged by their directories: the earlier entries stay.
             if self.is_dir(old) && matches!(kind, Kind::Dir) {
+                // Only from the second layer on is there anything to hide.
                 if self.layer.is_some() && self.is_opaque(meta.xattrs) {
                     self.hide_lower(old)?;
                 }
@@ -134,6 +137,7 @@ impl Tree {
                 self.set_meta(old, meta);
                 return Ok(old);
             }
+            // Before the new inode takes the name.
             self.unlink(old)?;
         }
         let ino = self.push(meta, kind)?;
@@ -154,6 +158,7 @@ impl Tree {
         let older: Vec<(Box<[u8]>, Ino)> =
             self.entries(dir).filter(|(_, ino)| *ino < first).map(|(name, ino)| (name.into(), ino)).collect();
         for (name, ino) in older {
+            // Depth first, so that a directory that becomes empty is removed as well.
             if self.is_dir(ino) {
                 self.hide_lower(ino)?;
             }
@@ -168,6 +173,7 @@ impl Tree {
     /// Adds another name for an inode that is not a directory.
     pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: ConflictPolicy) -> Result<()> {
         check_name(name)?;
+        // No system makes them, and a cycle would have no end.
         if self.is_dir(target) {
             return Err(Error::limit(path_of(name), "a directory cannot be hard-linked"));
         }
@@ -177,6 +183,7 @@ impl Tree {
         }
         let old = self.child(dir, name)?;
         match old {
+            // The name is right already.
             Some(old) if old == target => return Ok(()),
             Some(_) if conflict == ConflictPolicy::Refuse => {
                 return Err(Error::Duplicate { name: name.to_owned() });
@@ -201,6 +208,7 @@ impl Tree {
     pub fn remove(&mut self, dir: Ino, name: &[u8]) -> Result<bool> {
         let Some(old) = self.child(dir, name)? else { return Ok(false) };
         self.unlink(old)?;
+        // After the inode has lost the name, so that its own entries are still found.
         if let Some(entries) = self.inodes.dir_mut(dir) {
             entries.remove(name);
         }
@@ -224,6 +232,7 @@ impl Tree {
     /// Removes all entries for which `keep`, given the path and the inode, returns false. A
     /// directory is removed with everything in it.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Inode<'_>) -> bool) {
+        // No recursion: a tree may be as deep as its source.
         let mut dirs = vec![(ROOT, Vec::new())];
         while let Some((dir, path)) = dirs.pop() {
             let mut gone = Vec::new();
@@ -235,6 +244,7 @@ impl Tree {
                     dirs.push((ino, path));
                 }
             }
+            // Removed only now, as the entries were borrowed.
             for name in gone {
                 let removed: Result<bool> = self.remove(dir, &name);
                 debug_assert!(matches!(removed, Ok(true)), "listed a moment ago");
@@ -250,6 +260,7 @@ impl Tree {
         let implicit = self.implied.unwrap_or(implicit);
         let mut dir = ROOT;
         let mut rest = components(path).peekable();
+        // A path without names is the root.
         let Some(mut name) = rest.next() else { return Ok(None) };
         for next in rest {
             dir = match self.child(dir, name)? {
@@ -258,6 +269,7 @@ impl Tree {
                     let why = format!("`{}` on the way is not a directory", name.escape_ascii());
                     return Err(Error::limit(path_of(path), why));
                 }
+                // Nothing of this name is there, so nothing can be replaced.
                 None => self.add(dir, name, implicit, Kind::Dir, ConflictPolicy::Refuse)?,
             };
             name = next;
@@ -285,7 +297,9 @@ impl Tree {
             let links = self.inodes.links(ino).saturating_sub(1);
             self.inodes.set_links(ino, links);
             if links == 0 {
+                // Its entries lose their only directory with it.
                 gone.extend(self.entries(ino).map(|(_, ino)| ino));
+                // Without contents of its own, so that memory is given back.
                 self.inodes.set_kind(ino, Kind::Fifo)?;
             }
         }

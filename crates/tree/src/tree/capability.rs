@@ -28,6 +28,7 @@ pub fn defect(value: &[u8]) -> Option<String> {
     match REVISIONS.iter().find(|(revision, _)| header & !EFFECTIVE == *revision) {
         None => Some(format!("header {header:#010x} is not of revision 2 or 3")),
         Some((_, len)) if value.len() != *len => Some(format!("{} bytes instead of {len}", value.len())),
+        // As `get_vfs_caps_from_disk` of Linux, which takes it from the owner of the namespace.
         Some(_) if value.get(LEN_2..) == Some(&NO_ID.to_le_bytes()[..]) => {
             Some(format!("{NO_ID} is not a valid root user of a user namespace"))
         }

@@ -60,6 +60,7 @@ impl EntryRow {
             len => (usize::from(len & !HAS_INO), Some(at + 1)),
         };
         let start = ino_at.map_or(at + 1, |ino_at| ino_at + 4);
+        // The inode after the one before needs no bytes.
         let ino = Ino(ino_at.map_or(before.wrapping_add(1), number));
         RowEntry { name: &self.bytes[start..start + len], ino, end: start + len }
     }
@@ -71,8 +72,10 @@ impl EntryRow {
 
     /// Returns the entry with a name, if it is there.
     fn find(&self, name: &[u8]) -> Option<RowEntry<'_>> {
+        // The last mark whose name is not greater.
         let behind = self.marks.partition_point(|at| self.name(*at) <= name);
         let mut at = self.marks[behind.checked_sub(1)?] as usize;
+        // The entry at a mark has its inode, so what was before it does not matter.
         let mut before = 0;
         let end = self.marks.get(behind).map_or(self.bytes.len(), |end| *end as usize);
         while at < end {
@@ -93,6 +96,7 @@ impl EntryRow {
 
     /// Appends a name behind all others; returns false if there is no room.
     fn push(&mut self, name: &[u8], ino: Ino) -> bool {
+        // Positions have 32 bits: 4 GiB of names in one directory become a map.
         let (Ok(start), Ok(len)) = (u32::try_from(self.bytes.len()), u32::try_from(name.len())) else { return false };
         let Some(count) = self.count.checked_add(1) else { return false };
         // Most directories never change after their scan, so room for growth is kept small.
@@ -108,6 +112,7 @@ impl EntryRow {
             self.marks.push(start);
         }
         let follows = !is_mark && ino.0 == self.last.1.wrapping_add(1);
+        // Both bits of the first byte have a meaning besides the length.
         match u8::try_from(len).ok().filter(|len| *len < LONG & !HAS_INO) {
             Some(len) if follows => self.bytes.push(len),
             Some(len) => self.bytes.push(len | HAS_INO),
@@ -138,6 +143,7 @@ impl DirEntries {
     pub fn insert(&mut self, name: &[u8], ino: Ino) -> Option<Ino> {
         let store = self.0.get_or_insert_with(|| Box::new(EntryStore::Row(EntryRow::default())));
         if let EntryStore::Row(row) = &mut **store {
+            // As almost every source adds them.
             if row.is_behind(name) {
                 if row.push(name, ino) {
                     return None;
@@ -162,6 +168,7 @@ impl DirEntries {
     /// Removes a name; returns the inode that had it.
     pub fn remove(&mut self, name: &[u8]) -> Option<Ino> {
         let store = self.0.as_mut()?;
+        // A name that is not there must not cost the map.
         if let EntryStore::Row(row) = &**store {
             row.find(name)?;
         }

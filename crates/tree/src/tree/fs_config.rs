@@ -45,12 +45,14 @@ impl FsConfig {
         let mut attributes = HashMap::new();
         for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
             let wrong = |why: &str| Error::Syntax { path: file.to_owned(), line: number, why: why.to_owned() };
+            // Files from other systems end lines with a carriage return too.
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.trim_ascii().is_empty() || line.starts_with(b"#") {
                 continue;
             }
             let (path, rest) = split_path(line);
             let found = parse_attributes(rest).ok_or_else(|| wrong(EXPECTED))?;
+            // The same line twice is harmless, as build systems concatenate files.
             if attributes.insert(path, found).is_some_and(|earlier| earlier != found) {
                 return Err(wrong("an earlier line gives this path other attributes"));
             }
@@ -80,6 +82,7 @@ impl FsConfig {
         for (ino, PathAttributes { uid, gid, mode, capabilities }) in found {
             let before = tree.meta(ino);
             tree.set_meta(ino, InodeAttributes { uid, gid, mode, ..before });
+            // Android's list has a 0 for programs without capabilities.
             if with_capabilities && capabilities != 0 {
                 let mut set = tree.xattrs.get(before.xattrs).clone();
                 set.retain(|(name, _)| **name != *capability::NAME);
@@ -121,6 +124,7 @@ fn joined(path: &[u8]) -> Vec<u8> {
 }
 
 fn parse_attributes(text: &[u8]) -> Option<PathAttributes> {
+    // Attributes are ASCII; only the path may be anything.
     let text = std::str::from_utf8(text).ok()?;
     let mut words = text.split_ascii_whitespace();
     let uid = words.next()?.parse().ok()?;

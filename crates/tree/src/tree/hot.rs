@@ -39,6 +39,7 @@ impl Tree {
 
     /// Drops inodes that can no longer be reached.
     pub(super) fn forget_removed_hot(&mut self) {
+        // The common case, in which the walk is not worth it.
         if self.hot.order.is_empty() {
             return;
         }
@@ -63,14 +64,17 @@ impl Tree {
         let mut trail = vec![ROOT];
         let mut links = 0;
         while let Some(name) = left.pop() {
+            // True while names of a link's target are being resolved.
             let of_link = left.len() >= own;
             own = own.min(left.len());
             let at = way.last().copied().unwrap_or(ROOT);
             if name == b".." {
+                // `..` of the root is the root.
                 way.pop();
                 continue;
             }
             let Some(ino) = self.dir(at).and_then(|entries| entries.get(name)) else {
+                // A link of the last component may lead nowhere, but the link itself is there.
                 return (of_link && own == 0).then_some(trail);
             };
             trail.push(ino);
@@ -79,6 +83,7 @@ impl Tree {
                 continue;
             };
             links += 1;
+            // As ELOOP ends it in Linux, but what was passed is used all the same.
             if links > LINKS_MAX {
                 break;
             }
@@ -87,6 +92,7 @@ impl Tree {
             }
             let behind = left.len();
             left.extend(components(target));
+            // Names are taken from the end.
             left[behind..].reverse();
         }
         Some(trail)

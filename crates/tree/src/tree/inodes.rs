@@ -124,6 +124,7 @@ impl InodeStore {
 
     /// Loads inodes that are looked at next. No load waits for another.
     pub(super) fn touch(&self, inos: &[Ino]) {
+        // `black_box`, as the compiler would drop loads whose result nobody uses.
         std::hint::black_box(inos.iter().fold(0, |all, ino| all ^ self.record(*ino).common));
     }
 
@@ -184,6 +185,7 @@ impl InodeStore {
 
     /// Gives an inode another type and contents. The old ones are dropped, but for the target of a symbolic link.
     pub(super) fn set_kind(&mut self, ino: Ino, kind: Kind) -> Result<()> {
+        // Set before the new contents, as they may be a directory too.
         if let Some(entries) = self.dir_mut(ino) {
             *entries = DirEntries::default();
         }
@@ -219,6 +221,7 @@ impl InodeStore {
         let InodeRecord { low, high, .. } = record;
         let file = |data| Kind::File { size: high, data };
         let source = |number, key| FileData::Source { from: self.sources.get(number), key };
+        // The halves were put together in `form`.
         let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).expect("32 bits");
         let device = || DeviceNumber { major: half(high >> 32), minor: half(high) };
         match form {
@@ -253,6 +256,7 @@ impl InodeStore {
                 match u32::try_from(key) {
                     Ok(key) => (InodeForm::Source(source), key, size),
                     Err(_) => {
+                        // Keys of images are references with more bits; sources of files count from 0.
                         self.keys.push(key);
                         let at = u32::try_from(self.keys.len() - 1);
                         let at = at.map_err(|_| Error::TooMany { what: "files of images", max: 1 << 32 })?;
@@ -278,6 +282,7 @@ impl InodeStore {
     fn source(&mut self, from: Arc<dyn Contents>) -> u32 {
         let is_this = |known: &Arc<dyn Contents>| Arc::ptr_eq(known, &from);
         if !self.sources.find(self.source).is_some_and(is_this) {
+            // Only the last few: a search through thousands would be made for each file.
             let known = self.sources.last(SOURCES).find(|(_, known)| is_this(known)).map(|(number, _)| number);
             self.source = known.unwrap_or_else(|| self.sources.add(from));
         }
@@ -292,6 +297,7 @@ impl InodeStore {
         }
         let number = self.intern(new);
         self.records[ino.0 as usize].common = number;
+        // Only when no inode has the value any more is its source one user fewer.
         if let Some(source) = self.common.leave(old).and_then(|old| old.form.source()) {
             self.sources.leave(source);
         }
@@ -299,6 +305,7 @@ impl InodeStore {
 
     /// Returns the number of a value, and counts one more inode that has it.
     fn intern(&mut self, value: CommonAttrs) -> u32 {
+        // Without a hash for a value that equals the one before.
         if self.common.find(self.last) != Some(&value) {
             self.last = self.look_up(value);
         }
@@ -313,6 +320,7 @@ impl InodeStore {
             self.recent.resize(RECENT, u32::MAX);
         }
         let recent = &mut self.recent[usize::try_from(hash % RECENT as u64).expect("below RECENT")];
+        // Either another value has the place, or none has it yet.
         if self.common.find(*recent) != Some(&value) {
             *recent = self.common.add(value);
             if let Some(source) = value.form.source() {

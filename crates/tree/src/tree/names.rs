@@ -9,6 +9,7 @@ impl Tree {
     /// Gives every name of an inode but the first, in the order of [`walk`](Self::walk), an inode of its own with the
     /// same attributes and contents.
     pub fn separate_hard_links(&mut self) -> Result<()> {
+        // Collected first, as giving names to inodes changes what is walked over.
         let again = self.names_after_the_first();
         for (dir, name, ino) in again {
             let Inode { kind, links, handling, recipe, .. } = self.inode(ino);

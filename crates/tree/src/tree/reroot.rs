@@ -14,6 +14,7 @@ impl Tree {
         }
         let wrong = || Error::WrongType { path: path_of(path), expected: "directory" };
         let meta = self.meta(dir);
+        // Taken before the rest is removed, since the directory is part of it.
         let entries = std::mem::take(self.inodes.dir_mut(dir).ok_or_else(wrong)?);
         self.retain(|_, _| false);
         if let Some(root) = self.inodes.dir_mut(ROOT) {
@@ -27,6 +28,7 @@ impl Tree {
     /// it is the root. Targets with `..` stay.
     pub fn retarget(&mut self, path: &[u8]) -> Result<()> {
         let root: Vec<&[u8]> = components(path).collect();
+        // All inodes: a link may be anywhere in the tree.
         for ino in self.inos() {
             if let Kind::Symlink(target) = self.inode(ino).kind
                 && let Some(shorter) = below(target, &root)
@@ -41,6 +43,7 @@ impl Tree {
 /// Returns the target within `root` of a link to it or below it.
 fn below(target: &[u8], root: &[&[u8]]) -> Option<Vec<u8>> {
     let names: Vec<&[u8]> = components(target).collect();
+    // A relative target leads to the same place before and after.
     let is_below = target.first() == Some(&b'/') && !root.is_empty() && names.starts_with(root);
     (is_below && !names.contains(&&b".."[..])).then(|| [&b"/"[..], &names[root.len()..].join(&b'/')].concat())
 }
