@@ -31,6 +31,7 @@ pub fn fill_cache(
     progress: &Arc<Progress>,
 ) -> Result<CachedLayers> {
     let target = AnyOptions::Erofs(target.clone());
+    // Before any layer is built: a target that cannot be a layer is known now.
     target.check_layer()?;
     let layers = source.unique_layers();
     let sizes: Vec<u64> = layers.iter().map(|layer| layer.bytes.size).collect();
@@ -54,7 +55,9 @@ fn cache_layer(
     std::fs::create_dir_all(&folder).map_err(Error::io("cannot create", &folder))?;
     let path = folder.join(format!("{hex}.erofs"));
     let is_reused = path.is_file() && !target.common().force;
+    // An image that is there is taken for complete, since images appear in one step.
     let warnings = if is_reused { None } else { Some(build_layer(layer, &path, target, progress)?) };
+    // Also of an image that was there already: the caller lists its digest.
     let (digest, bytes) = hash_file(&path)?;
     let cached = ConvertedLayer {
         source_diff_id: layer.diff_id.clone(),

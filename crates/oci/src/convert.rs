@@ -77,6 +77,7 @@ impl ConvertOptions {
         if self.reversible && self.flatten {
             return Err(packfs_image::Error::Misuse("a layer made of several cannot become them again".into()).into());
         }
+        // Told before anything is converted.
         if self.reversible && !destination.keeps_unlisted_blobs() {
             let why = "registries delete blobs that no manifest lists, as tar records are: convert into a layout";
             return Err(Error::unsupported(display(target), why));
@@ -95,6 +96,7 @@ impl ConvertOptions {
     fn recipe(&self) -> String {
         let mut target = self.target.clone();
         let common = target.common_mut();
+        // Bytes never depend on these, so layers are found again whatever they were.
         common.threads = 0;
         common.memory = 0;
         common.force = false;
@@ -128,6 +130,7 @@ pub fn convert(
     progress: &Arc<Progress>,
 ) -> Result<ConversionResult> {
     options.target.check_layer()?;
+    // Names are checked at once, not after hours of converting.
     let layout = options.destination().open(target, &source.names())?;
     options.check_reversible(target, &*layout)?;
     let mut conversion =
@@ -141,6 +144,7 @@ pub fn convert(
         listed.push(written.listed);
         conversion.converted.images.extend(written.manifests);
     }
+    // Committed after the last image, so that a layout never lists what is not complete.
     let converted = conversion.converted;
     packfs_image::Error::unless_cancelled(progress)?;
     layout.commit(listed)?;
@@ -164,6 +168,7 @@ struct RunningConversion<'c> {
 impl RunningConversion<'_> {
     /// Builds every layer once; returns their descriptors by diffID.
     fn build_layers(&mut self, source: &ContainerSource) -> Result<BTreeMap<BlobDigest, Descriptor>> {
+        // Layers of earlier runs, by archive and options.
         let known = self.layout.known_layers();
         let recipe = self.options.recipe();
         let layers = source.unique_layers();
@@ -174,6 +179,7 @@ impl RunningConversion<'_> {
             if let Some(descriptor) = known.filter(|descriptor| self.is_usable(descriptor)) {
                 return Ok(BuiltLayer { descriptor: descriptor.clone(), warnings: None, is_reused: true });
             }
+            // Read twice: for the image, and for the record.
             let local = self.local_layer(layer, number)?;
             let layer = &*local;
             let path = self.layout.work_path(&format!("layer-{number}"));
@@ -185,6 +191,7 @@ impl RunningConversion<'_> {
             if let Some(record) = &record {
                 set_tar_record(&mut descriptor, record);
             }
+            // A copy of a layer takes room that the next one may need.
             if let Cow::Owned(copy) = &local
                 && let Some(path) = copy.bytes.path()
             {
@@ -193,6 +200,7 @@ impl RunningConversion<'_> {
             let warnings = Some(LayerWarnings { layer: layer.name.clone(), warnings });
             Ok(BuiltLayer { descriptor, warnings, is_reused: false })
         })?;
+        // In the order of the source, in whatever order they were built.
         let mut descriptors = BTreeMap::new();
         for (layer, built) in layers.iter().zip(built) {
             self.note_layer(layer.diff_id.clone(), layer.bytes.size, &built);
@@ -255,6 +263,7 @@ impl RunningConversion<'_> {
             found.layers.iter().map(|layer| with_annotations(&layers[&layer.diff_id], layer)).collect()
         };
         let diff_ids: Vec<BlobDigest> = layers.iter().map(|layer| layer.digest.clone()).collect();
+        // The image of a layer is never compressed as a blob, so its digest is its diffID.
         config.set_diff_ids(&diff_ids);
         if matches!(self.options.target, AnyOptions::Erofs(_)) {
             config.require_erofs();
@@ -268,6 +277,7 @@ impl RunningConversion<'_> {
     fn build_flat(&mut self, layers: &[SourceLayer]) -> Result<Descriptor> {
         let number = self.converted.layers.len();
         let mut plain = packfs_image::erofs::ErofsOptions::default();
+        // Nothing that takes time: this image is read once.
         plain.features = packfs_image::erofs::Features::empty();
         let mut plain = AnyOptions::Erofs(plain);
         plain.common_mut().codec = Codec::None.into();
@@ -281,14 +291,17 @@ impl RunningConversion<'_> {
         })?;
         let mut request = BuildRequest::new(self.options.target.clone());
         request.sources = (0..layers.len()).map(path_of).collect::<Vec<PathBuf>>();
+        // Whiteouts are applied here, and none may stay in an image that has no layer below.
         request.layers = true;
         request.whiteouts = WhiteoutPolicy::StripOverlay;
         let path = self.layout.work_path(&format!("flat-{number}"));
         request.build(&path, self.progress)?;
+        // Before the next image is flattened, as they take as much room as the unpacked layers.
         for layer in &request.sources {
             std::fs::remove_file(layer).map_err(crate::Error::io("cannot remove", layer))?;
         }
         let descriptor = self.layout.add_file(&path, self.options.media_type())?;
+        // No archive has this image, so the digest is made of those of all archives.
         let chain: Vec<String> = layers.iter().map(|layer| layer.diff_id.to_string()).collect();
         let source_bytes = layers.iter().map(|layer| layer.bytes.size).sum();
         let built = BuiltLayer { descriptor, warnings: None, is_reused: false };
@@ -302,6 +315,7 @@ impl RunningConversion<'_> {
 fn with_annotations(built: &Descriptor, layer: &SourceLayer) -> Descriptor {
     let mut descriptor = built.clone();
     for (name, value) in &layer.annotations {
+        // packfs's own come first: those of the source belong to another blob.
         descriptor.annotations.entry(name.clone()).or_insert_with(|| value.clone());
     }
     descriptor

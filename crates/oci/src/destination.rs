@@ -105,8 +105,10 @@ pub(crate) fn find_known_layers(images: Vec<Descriptor>, read: impl Fn(&Descript
         if !seen.insert(descriptor.digest.clone()) {
             continue;
         }
+        // What cannot be read cannot be reused, which is no error.
         let Ok(bytes) = read(&descriptor) else { continue };
         if INDEXES.contains(&descriptor.media_type.as_str()) {
+            // Nested indexes are for several platforms.
             waiting.extend(serde_json::from_slice::<Index>(&bytes).into_iter().flat_map(|index| index.manifests));
             continue;
         }

@@ -83,6 +83,7 @@ impl BlobDigest {
         hashed.update(format!("erofs:blobs/{self}").as_bytes());
         let hash = hashed.finish();
         let mut uuid: [u8; 16] = *hash.as_ref().first_chunk().expect("SHA-1 has 20 bytes");
+        // Version and variant, in the bits that RFC 9562 gives them.
         uuid[6] = uuid[6] & 0x0f | 0x50;
         uuid[8] = uuid[8] & 0x3f | 0x80;
         uuid

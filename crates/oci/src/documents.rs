@@ -103,6 +103,7 @@ impl Platform {
     pub(crate) fn require_erofs(&mut self) {
         if !self.os_features.iter().any(|feature| feature == EROFS_FEATURE) {
             self.os_features.push(EROFS_FEATURE.into());
+            // Sorted, as platforms are compared as texts.
             self.os_features.sort();
         }
     }
@@ -184,6 +185,7 @@ impl ImageConfig {
     }
 
     pub(crate) fn platform(&self) -> Option<Platform> {
+        // Some tools write empty texts.
         let text = |name: &str| self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         Some(Platform {
             architecture: text("architecture")?.into(),
@@ -230,6 +232,7 @@ impl ImageConfig {
     pub(crate) fn forget_erofs(&mut self) {
         let mut features = self.os_features();
         features.retain(|feature| feature != EROFS_FEATURE);
+        // An empty list would be another configuration, with another digest.
         if features.is_empty() {
             self.0.remove("os.features");
         } else {

@@ -86,6 +86,7 @@ pub fn layer_media_type(compression: Option<StreamCompression>) -> Option<String
     let Some(compression) = compression else { return Some(TAR_LAYER.into()) };
     let compression = compression.to_string();
     let (name, _level) = compression.split_once(':')?;
+    // The media type has no level.
     COMPRESSIONS.contains(&name).then(|| format!("{TAR_LAYER}+{name}"))
 }
 
@@ -209,12 +210,14 @@ impl RunningExport<'_> {
 
     /// Writes the archive of a layer, unless it was written already.
     fn export_layer(&mut self, layer: &SourceLayer) -> Result<ArchivedLayer> {
+        // Annotations decide too: they name the archive that the image was made of.
         let key = (layer.diff_id.clone(), layer.annotations.clone());
         if let Some(known) = self.archives.get(&key) {
             return Ok(known.clone());
         }
         let number = self.archives.len();
         let mut archive = self.write_layer(layer, number)?;
+        // Its own annotations tell of an image, which the layer no longer is.
         let foreign = layer.annotations.iter().filter(|(name, _)| !name.starts_with(OWN_ANNOTATIONS));
         archive.descriptor.annotations = foreign.map(|(name, value)| (name.clone(), value.clone())).collect();
         self.archives.insert(key, archive.clone());
@@ -233,6 +236,7 @@ impl RunningExport<'_> {
                 let name = record_name(layer);
                 let diff_id =
                     self.write_archive(&path, original, |out| self.rebuild(layer, record, &name, image.image(), out))?;
+                // Compared even though the record was right: the image may have changed.
                 if diff_id != *original {
                     let why = format!("it does not lead to the archive with the diffID {original}, but to {diff_id}");
                     return Err(Error::damaged(name, why));
@@ -241,6 +245,7 @@ impl RunningExport<'_> {
             }
             None => {
                 let mut warnings = None;
+                // Some tools compare algorithms, so the diffID keeps that of the source.
                 let like = original_diff_id.as_ref().unwrap_or(&layer.diff_id);
                 let diff_id = self.write_archive(&path, like, |out| {
                     warnings = Some(self.pack(layer, image.image(), out)?);
@@ -251,6 +256,7 @@ impl RunningExport<'_> {
             }
         };
         let descriptor = self.layout.add_file(&path, &self.media_type)?;
+        // Only a copy is removed.
         if layer.bytes.path().is_none() {
             std::fs::remove_file(&image_path).map_err(Error::io("cannot remove", &image_path))?;
         }
@@ -274,6 +280,7 @@ impl RunningExport<'_> {
     /// Returns a file with the image of a layer, whose digest is right: a copy, unless it is a file of this machine.
     fn verified_image(&self, layer: &SourceLayer, number: usize) -> Result<PathBuf> {
         if let Some(path) = layer.bytes.path() {
+            // Hashed before it is opened as an image, so that nothing is made of a layer that was exchanged.
             let found = hash_all(layer.bytes.open()?, layer.digest.as_ref());
             layer.check_digest(&found.map_err(Error::io("cannot read", path))?)?;
             return Ok(path.to_owned());
@@ -318,6 +325,7 @@ impl RunningExport<'_> {
     ) -> Result<()> {
         let expected = tar_record_of(&layer.annotations).map(|record| record.digest);
         let stored = hash_all(record.open()?, expected.as_ref()).map_err(Error::io("cannot read", name))?;
+        // Before it is decompressed: it decides about everything that is written.
         if expected.as_ref() != Some(&stored) {
             return Err(Error::damaged(name, format!("its bytes do not have this digest, but {stored}")));
         }
@@ -329,6 +337,7 @@ impl RunningExport<'_> {
     fn pack(&self, layer: &SourceLayer, image: &dyn Image, out: &mut dyn Write) -> Result<LayerWarnings> {
         let options = tar::TarOptions::default().set(|options| {
             options.threads = self.options.threads;
+            // The rest of the memory belongs to the compression.
             options.memory = (self.options.memory / 2).min(IN_FLIGHT);
             options.name = layer.name.clone();
         });

@@ -53,6 +53,7 @@ impl FileBytes {
             }
             // A FIFO would never end.
             Ok(_) => Err(Error::unsupported(display(path), "it is no regular file")),
+            // Missing is for the caller to judge.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(Error::io("cannot open", path)(error)),
         }
@@ -103,6 +104,7 @@ impl FileBytes {
             return Err(Error::damaged(name, format!("it has {} bytes, too many for a document", self.size)));
         }
         let mut bytes = Vec::new();
+        // Bounded also if the size was wrong.
         let read = self.open()?.take(DOCUMENT_MAX).read_to_end(&mut bytes);
         read.map_err(Error::io("cannot read", name))?;
         if let Some(digest) = digest {
@@ -129,6 +131,7 @@ impl Read for ArchivedReader {
         let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
         let len = buf.len().min(left);
         if len > 0 {
+            // Opened for each read, as a reader borrows its source; layers are read in long pieces.
             let read = self.from.open(self.key).and_then(|mut file| file.read_exact_at(&mut buf[..len], self.at));
             read.map_err(io::Error::other)?;
         }
@@ -194,6 +197,7 @@ impl FileSet {
         };
         let mut tree = scan(&mut DiscardingStore)?;
         let Some(mark) = marks.iter().find_map(|mark| tree.lookup(mark.as_bytes())) else { return Ok(None) };
+        // Files of a compressed archive were discarded with the first scan.
         let is_compressed = matches!(tree.inode(mark).kind, Kind::File { data: FileData::Stored(_), .. });
         if is_compressed {
             let mut copies = LazySpool::new(temporary_dir);

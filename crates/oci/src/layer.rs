@@ -41,11 +41,13 @@ pub(crate) fn build_layer(
 ) -> Result<Warnings> {
     let mut options = options.clone();
     if let AnyOptions::Erofs(erofs) = &mut options {
+        // As containerd names the image of a layer, so that its cache finds it.
         erofs.uuid = Some(layer.diff_id.layer_uuid());
     }
     let summary = options.build(target, progress, |store| {
         let mut tree = Tree::default();
         scan_verified(layer, &mut tree, store)?;
+        // After all members: a whiteout may come before what it hides.
         WhiteoutPolicy::Overlay.apply(&mut tree)?;
         Ok(Plan { tree, order: Vec::new() })
     })?;
@@ -97,6 +99,7 @@ fn scan_archive(
     let contents = decompress::reader(Box::new(stored), &layer.name)?;
     let contents = SharedReader::new(HashedReader::new(contents, Some(&layer.diff_id)));
     archive::from_stream(Box::new(contents.clone()), &layer.name, archive::Options::default())?.scan(tree, store)?;
+    // The digest counts all bytes, also those behind the end of the archive.
     contents.drain().map_err(ImageError::io("cannot read", &layer.name))?;
     contents.into_digest().ok_or_else(|| ImageError::Misuse("a layer was hashed twice".into()))
 }
@@ -164,6 +167,7 @@ pub(crate) fn open_image(path: &Path) -> Result<AnyImage> {
 
 /// Returns digest and length of a file that was built.
 pub(crate) fn hash_file(path: &Path) -> Result<(BlobDigest, u64)> {
+    // It can only have been removed by another program.
     let missing = || Error::damaged(display(path), "it was built, and is gone");
     let bytes = FileBytes::of_file(path)?.ok_or_else(missing)?;
     let digest = hash_all(bytes.open()?, None).map_err(Error::io("cannot read", path))?;

@@ -69,6 +69,7 @@ impl LayoutWriter {
     pub(crate) fn create(target: &Path, force: bool) -> Result<Self> {
         let existing = ExistingTarget::find(target)?;
         let parent = target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // On the same file system as the target, so that it can be renamed.
         let staging = StagingDir::create(if existing == ExistingTarget::Nothing { parent } else { target }, STAGING)?;
         let blobs = staging.path().join(LAYOUT).join(BLOBS);
         std::fs::create_dir_all(&blobs).map_err(Error::io("cannot create", &blobs))?;
@@ -108,6 +109,7 @@ impl LayoutWriter {
         let layout = self.staging.path().join(LAYOUT);
         write_file(&layout.join(MARK), VERSION.as_bytes())?;
         write_file(&layout.join("index.json"), &to_json(&Index::new(images)))?;
+        // From the inside out, so that no directory names what is not on the disk.
         for dir in [BLOBS, "blobs", "."] {
             sync_dir(&layout.join(dir))?;
         }
@@ -119,15 +121,19 @@ impl LayoutWriter {
     fn commit_into_existing(self, images: Vec<Descriptor>) -> Result<()> {
         // Of two programs that add to a layout at the same time, none loses the images of the other.
         let lock = File::open(&self.target).map_err(Error::io("cannot open", &self.target))?;
+        // Without locks, as on some network file systems, one program at a time has to write.
         let _ = flock(&lock, FlockOperation::LockExclusive);
+        // Again, as another program may have made it a layout meanwhile.
         let existing = ExistingTarget::find(&self.target)?;
         let mut index = match existing {
             ExistingTarget::Layout => self.read_index()?,
             ExistingTarget::EmptyDir | ExistingTarget::Nothing => Index::new(Vec::new()),
         };
         self.refuse_listed(&index, images.iter().filter_map(name_of))?;
+        // Blobs before the index that names them.
         self.move_blobs()?;
         index.manifests.retain(|old| {
+            // An image without a name replaces nothing.
             let is_replaced = name_of(old).is_some() && images.iter().any(|new| name_of(new) == name_of(old));
             let is_same = images.iter().any(|new| new.digest == old.digest && name_of(new) == name_of(old));
             !is_replaced && !is_same
@@ -177,6 +183,7 @@ impl ImageDestination for LayoutWriter {
     fn has_intact(&self, blob: &Descriptor) -> bool {
         let Ok(found) = self.files().find_blob(blob) else { return false };
         let hash = || hash_all(found.open().ok()?, Some(&blob.digest)).ok();
+        // The length first, as it costs nothing to compare.
         found.size == blob.size && hash().as_ref() == Some(&blob.digest)
     }
 
@@ -187,6 +194,7 @@ impl ImageDestination for LayoutWriter {
     fn add_file(&self, file: &Path, media_type: &str) -> Result<Descriptor> {
         let (digest, size) = hash_file(file)?;
         let place = self.staged(&digest);
+        // Moved, not copied: both are on one file system.
         std::fs::rename(file, &place).map_err(Error::io("cannot rename", file))?;
         Ok(Descriptor::new(media_type, digest, size))
     }

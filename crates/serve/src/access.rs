@@ -31,21 +31,25 @@ impl AccessRules {
             IpAddr::V6(ip) => format!("[{ip}]"),
         };
         let names = LOOPBACK.into_iter().chain(name).map(str::to_ascii_lowercase).chain([own]);
+        // An address that others can reach may have any name; there the token decides.
         let names = address.ip().is_loopback().then(|| names.collect());
         AccessRules { names, token, cookie: format!("packfs-{TOKEN}-{}", address.port()) }
     }
 
     /// Checks a request; returns the answer if it does not get any other.
     pub(crate) fn check(&self, request: &HttpRequest) -> Result<(), HttpResponse> {
+        // HTTP/1.0 has no `Host`, and no browser sends it.
         if let (Some(names), Some(host)) = (&self.names, &request.host)
             && !names.contains(&without_port(host).to_ascii_lowercase())
         {
             return Err(RequestRefusal(421, "this server does not have that name").into());
         }
         let Some(token) = &self.token else { return Ok(()) };
+        // First, as it is how a browser gets the cookie.
         if request.parameter(TOKEN).is_some_and(|sent| equal_in_constant_time(&sent, token)) {
             return Err(self.remember(request, token));
         }
+        // The header counts more: a browser adds the cookie by itself.
         let sent = request.header("authorization").and_then(bearer_token);
         if sent.or_else(|| self.token_cookie(request)).is_some_and(|sent| equal_in_constant_time(sent, token)) {
             return Ok(());
@@ -83,6 +87,7 @@ fn bearer_token(header: &[u8]) -> Option<&[u8]> {
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        // An IPv6 address has colons of its own, within brackets.
         _ => host,
     }
 }

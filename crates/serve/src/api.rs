@@ -30,6 +30,7 @@ struct ImageInfo<'a> {
 
 /// Tells what an image is.
 pub(crate) fn describe_image(served: &ServedImage) -> Result<HttpResponse> {
+    // As the format is named on command lines.
     let format = match &*served.image {
         AnyImage::Squashfs(_) => "squashfs",
         AnyImage::Erofs(_) => "erofs",
@@ -90,6 +91,7 @@ impl Serialize for ListingRows<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
         let mut rows = out.serialize_seq(Some(self.0.entries.len()))?;
         for entry in &self.0.entries {
+            // One broken inode does not hide the others.
             match describe_entry(self.0.image.image(), entry) {
                 Ok(row) => rows.serialize_element(&row)?,
                 Err(error) => {
@@ -107,6 +109,7 @@ fn describe_entry(image: &dyn packfs_image::Image, entry: &Entry) -> Result<List
     let (size, target, end) = match &stat.kind {
         FileType::File { size } => (Some(*size), None, ""),
         FileType::Symlink { target } => (None, Some(name::encode(target).into_owned()), ""),
+        // With a slash, so that it can be used as a base of further addresses.
         FileType::Dir => (None, None, "/"),
         _ => (None, None, ""),
     };
@@ -171,6 +174,7 @@ impl From<PlacedPiece> for FileExtent {
 /// Tells of which pieces a file consists, and where the image stores them.
 pub(crate) fn map_file(served: &ServedImage, request: &HttpRequest) -> Result<HttpResponse> {
     let path = request.parameter("path").unwrap_or_default();
+    // Decoded here, since a parameter may contain what is a separator in a path.
     let Some(path) = url::names(&path) else { return Ok(no_such_path()) };
     let Some(found) = served.find(&path)? else { return Ok(no_such_path()) };
     let FileType::File { size } = found.stat.kind else {
@@ -187,6 +191,7 @@ fn write_map(image: &AnyImage, nid: Nid, size: u64, out: &mut dyn Write) -> Resu
     let mut before = "";
     let mut written = Ok(());
     image.placement(nid, &mut |placed| {
+        // The callback cannot fail, so the error waits outside of it.
         let put = out.write_all(before.as_bytes()).map_err(Error::from);
         written = put.and_then(|()| Ok(serde_json::to_writer(&mut *out, &FileExtent::from(placed))?));
         before = ",";

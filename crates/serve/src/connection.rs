@@ -25,12 +25,14 @@ const FORGET: usize = 64 << 10;
 
 /// Serves a connection until one side ends it.
 pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot) {
+    // Answers are written in whole pieces, which need not wait to be collected.
     let _ = slot.stream.set_nodelay(true);
     let mut out = ClientOutput { stream: &slot.stream, shared };
     let mut buffer = Vec::new();
     let mut first = true;
     loop {
         slot.set_waiting(true);
+        // A first request is expected at once, another one perhaps never.
         let head = read_head(&slot.stream, &mut buffer, if first { HEAD_TIME } else { IDLE_TIME });
         slot.set_waiting(false);
         let answered = match head {
@@ -38,6 +40,7 @@ pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot) {
             Ok(None) | Err(None) => return,
             Err(Some(refusal)) => {
                 if refuse(shared, refusal, &mut out) {
+                    // Otherwise the system resets the connection, and the answer is lost on the way.
                     drain_unread(&slot.stream);
                 }
                 false
@@ -81,11 +84,13 @@ fn refuse(shared: &HttpServerState, refusal: RequestRefusal, out: &mut dyn Write
 /// Answers a request; returns whether there may be another.
 fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) -> bool {
     let mut mode = request.mode;
+    // With many connections each ends after its answer, so that others get a turn.
     mode.keep &= !shared.slots.is_crowded();
     let RoutedAnswer { route, served, response } = match shared.access.check(request) {
         Ok(()) => shared.routes.answer(request, &shared.metrics, shared.slots.open()),
         Err(refused) => RoutedAnswer::without_image("other", Ok(refused)),
     };
+    // Who reads the status wants to know whose fault it is.
     let status_of_failure = if served.is_some_and(|served| served.remote) { 502 } else { 500 };
     let fail = |error: &crate::Error| {
         let name = served.map(|served| served.name.as_str()).unwrap_or_default();
@@ -124,6 +129,7 @@ fn read_head(
     patience: Duration,
 ) -> Result<Option<HttpRequest>, Option<RequestRefusal>> {
     let mut deadline = Instant::now() + patience;
+    // The end of a request may have come with the one before.
     let mut begun = !buffer.is_empty();
     loop {
         if let Some((request, len)) = HttpRequest::parse(buffer)? {
@@ -132,6 +138,7 @@ fn read_head(
         }
         let left = deadline.saturating_duration_since(Instant::now());
         let mut piece = [0; 4096];
+        // Never more than a head may have, as the rest would be kept in memory.
         let room = piece.len().min(HEAD_MAX - buffer.len().min(HEAD_MAX - 1));
         let mut stream = stream;
         let got = if left.is_zero() {
@@ -144,6 +151,7 @@ fn read_head(
             Ok(len) => buffer.extend_from_slice(&piece[..len]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && begun => {
+                // Only if something was sent: a client that is silent expects nothing.
                 return Err(Some(RequestRefusal(408, "the request took too long")));
             }
             Err(_) => return Err(None),
@@ -181,6 +189,7 @@ impl Write for ClientOutput<'_> {
     }
 
     fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        // For the whole piece, so that a client that takes byte after byte gains nothing.
         let deadline = Instant::now() + PIECE_TIME;
         let mut stream = self.stream;
         while !bytes.is_empty() {

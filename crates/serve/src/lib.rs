@@ -13,9 +13,17 @@
 //!
 //! let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open("root.sqfs".as_ref(), 0)?);
 //! let image = Arc::new(AnyImage::open(Arc::clone(&bytes), OpenOptions::default())?);
-//! let served = ServedImage { name: "root.sqfs".into(), image, bytes, version: "1".into(), remote: false, older: None
-//! }; let server = HttpServer::bind(vec![served], HttpOptions::default())?; println!("http://{}/files/etc/motd",
-//! server.address()); server.serve();
+//! let served = ServedImage {
+//!     name: "root.sqfs".into(),
+//!     image,
+//!     bytes,
+//!     version: "1".into(),
+//!     remote: false,
+//!     older: None,
+//! };
+//! let server = HttpServer::bind(vec![served], HttpOptions::default())?;
+//! println!("http://{}/files/etc/motd", server.address());
+//! server.serve();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -50,6 +50,7 @@ pub(crate) fn render_page<'s>(images: impl Iterator<Item = &'s ServedImage> + Cl
 }
 
 fn render_item(served: &ServedImage) -> String {
+    // Names come from files, and may be anything.
     let name = escape(&display(Path::new(&served.name)).to_string());
     let place = url::encode(served.name.as_bytes());
     let (format, codecs) = match &*served.image {

@@ -34,6 +34,7 @@ impl ServerMetrics {
             put(name, kind, help, &mut std::iter::once((String::new(), value)));
         };
         one("sent_bytes_total", "counter", "Bytes sent to clients.", self.bytes.load(Relaxed));
+        // Relaxed: each counter stands for itself.
         one("connections_total", "counter", "Connections accepted.", self.connections.load(Relaxed));
         one("connections_open", "gauge", "Connections now open.", open as u64);
         one("read_failures_total", "counter", "Requests that met an unreadable image.", self.failures.load(Relaxed));

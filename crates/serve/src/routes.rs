@@ -83,6 +83,7 @@ impl ImageRoutes {
             let text = HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", metrics.text(open));
             return RoutedAnswer::without_image(METRICS, Ok(text));
         }
+        // A single image has the root, as before there were several.
         if let [placed] = self.images.as_slice() {
             return self.answer_about(placed, request, &request.path);
         }
@@ -162,11 +163,13 @@ impl ImageRoutes {
 impl RoutedImage {
     /// Returns what the explorer shows. Whoever asks first waits for it, and all others with them.
     fn model(&self, request: &HttpRequest) -> Result<HttpResponse> {
+        // Under the lock: the second one who asks must not measure the image again.
         let mut kept = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         let model = match &*kept {
             Some(model) => Arc::clone(model),
             None => Arc::clone(kept.insert(Arc::new(self.served.model()?))),
         };
+        // Its digest, as the model of a remote image may change with the image.
         let version = ContentVersion { etag: format!("\"{}\"", Digest::of(&model).short()), modified: None };
         Ok(HttpResponse::for_source(request, model, JSON, &version))
     }
@@ -180,6 +183,7 @@ struct ArchivePermit(Arc<AtomicUsize>);
 
 impl ArchivePermit {
     fn take(count: &Arc<AtomicUsize>) -> Option<ArchivePermit> {
+        // Refused rather than queued: each waits for its client, perhaps for hours.
         let free = |now| (now < ARCHIVES).then_some(now + 1);
         count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok().map(|_| ArchivePermit(Arc::clone(count)))
     }
@@ -206,6 +210,7 @@ fn send_path(served: &ServedImage, request: &HttpRequest, path: &[Vec<u8>]) -> R
     let ResolvedEntry { nid, stat } = found;
     let version =
         ContentVersion { etag: format!("\"{}-{:x}\"", served.version, nid.0), modified: date::format(stat.mtime.secs) };
+    // The bytes are there only to notice that they change.
     let content = ServedFile { image: Arc::clone(&served.image), bytes: Arc::clone(&served.bytes), nid, size };
     let name = path.last().map_or(&b""[..], Vec::as_slice);
     let response = HttpResponse::for_source(request, Arc::new(content), types::media_type(name), &version);
@@ -250,6 +255,7 @@ fn explorer_page() -> Result<HttpResponse> {
 
 /// Makes an answer of a page whose policy has a nonce, which is for this answer only.
 fn html_response(page: Vec<u8>, policy: String) -> HttpResponse {
+    // A page is cheap, and its nonce is for one answer.
     let page = HttpResponse::new(200, "text/html; charset=utf-8", page);
     page.with("Content-Security-Policy", policy).with("Cache-Control", "no-store")
 }

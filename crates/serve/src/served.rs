@@ -43,6 +43,7 @@ impl ServedImage {
         let image = self.image.image();
         let found = match resolve(image, &path.join(&b'/')) {
             // It leads nowhere.
+            // A browser gets the same answer for a loop as for a path that is not there.
             Err(packfs_image::Error::LinkLoop { .. }) => None,
             found => found?,
         };
@@ -116,6 +117,7 @@ impl ImageWrapper for SubdirImage<'_> {
     }
 
     fn parent(&self, dir: Nid) -> packfs_image::Result<Option<Nid>> {
+        // The archive must not lead out of the directory.
         if dir == self.root { Ok(Some(self.root)) } else { self.image.parent(dir) }
     }
 }

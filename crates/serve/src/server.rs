@@ -101,11 +101,13 @@ impl HttpServer {
     /// [`Error::Listen`], and [`Error::NeedsToken`] for an address that others can reach unless there is a token.
     pub fn bind(images: Vec<ServedImage>, options: HttpOptions) -> Result<HttpServer> {
         let HttpOptions { address, name, token, connections, report } = options;
+        // Everything in the images would be readable for anyone.
         if token.is_none() && !address.ip().is_loopback() {
             return Err(Error::NeedsToken { address: address.to_string() });
         }
         let listen = |source| Error::Listen { address: address.to_string(), source };
         let listener = TcpListener::bind(address).map_err(listen)?;
+        // With port 0, the system has chosen one.
         let address = listener.local_addr()?;
         let shared = HttpServerState {
             routes: ImageRoutes::new(images),
@@ -176,6 +178,7 @@ impl HttpStopper {
     pub fn stop(&self) {
         self.slots.stop();
         let mut address = self.address;
+        // A server on all addresses cannot be reached by "all".
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),

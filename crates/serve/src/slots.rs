@@ -48,6 +48,7 @@ impl ConnectionSlots {
     pub(crate) fn enter(self: &Arc<Self>, stream: TcpStream) -> Option<ConnectionSlot> {
         let mut state = self.state();
         while state.open.len() >= self.max && !state.stopped {
+            // Also a timeout: a connection becomes old enough without anything that would wake this.
             state.push_out();
             state = self.left.wait_timeout(state, GRACE / 10).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -76,6 +77,7 @@ impl ConnectionSlots {
         let mut state = self.state();
         state.stopped = true;
         for open in state.open.values() {
+            // Threads that read or write return at once.
             let _ = open.stream.shutdown(Shutdown::Both);
         }
         self.left.notify_all();
@@ -96,6 +98,7 @@ impl SlotTable {
         let waiting = self.open.values_mut().filter(|open| open.waiting.is_some_and(|since| since.elapsed() >= GRACE));
         if let Some(open) = waiting.min_by_key(|open| open.waiting) {
             let _ = open.stream.shutdown(Shutdown::Both);
+            // Not chosen twice before its thread has noticed.
             open.waiting = None;
         }
     }

@@ -66,6 +66,7 @@ impl ImageChanges {
         let mut last: Option<&[u8]> = None;
         for Difference { path, aspect, first, second } in differences {
             let shown = || encode(path).into_owned();
+            // A path of the differences that has no growth is metadata alone.
             let growth = grown.get(&**path).copied().unwrap_or_default();
             match (aspect, first) {
                 (Aspect::Entry, Some(kind)) => {
@@ -82,6 +83,7 @@ impl ImageChanges {
                 (Aspect::Entry, None) => changes.added.push((shown(), growth)),
                 _ => {
                     let found = (aspect_name(aspect), first.clone(), second.clone());
+                    // Differences of one path follow each other.
                     match changes.changed.last_mut().filter(|_| last == Some(path)) {
                         Some((_, _, aspects)) => aspects.push(found),
                         None => changes.changed.push((shown(), growth, vec![found])),
@@ -107,6 +109,7 @@ fn sum_removed<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [
     let mut sums: BTreeMap<&[u8], SubtreeSum> = removed.map(|one| (&*one.path, SubtreeSum::default())).collect();
     for (n, entry) in old.entries.iter().enumerate() {
         let path = old.path(n);
+        // A removed directory stands for everything below it.
         let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
         for path in above.chain([&path[..]]) {
             if let Some(sum) = sums.get_mut(path) {

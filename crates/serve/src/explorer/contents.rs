@@ -24,6 +24,7 @@ impl EmbeddedFiles {
         let mut contents = EmbeddedFiles::default();
         for n in files {
             let entry = &stats.entries[n];
+            // The files are sorted by size, so no later one fits.
             let Some(rest) = left.checked_sub(entry.size) else { break };
             left = rest;
             let len = usize::try_from(entry.size).map_err(|_| Error::option("contents", most, "more than memory"))?;
@@ -39,6 +40,7 @@ impl EmbeddedFiles {
             bytes.truncate(done);
             contents.0.insert(n, bytes);
         }
+        // Shorter than its size: shown as far as it goes.
         Ok(contents)
     }
 

@@ -80,6 +80,7 @@ impl ImageModel {
                 FileType::File { .. } => stats::extension(&entry.name),
                 _ => Vec::new(),
             };
+            // Types are numbered as they first appear.
             let next = types.len();
             model.entries.add(entry, &stat, *types.entry(extension).or_insert(next));
         }

@@ -69,6 +69,7 @@ pub fn page(out: &mut dyn Write, content: &PageSource<'_>) -> Result<()> {
             let files: BTreeMap<usize, String> = files.encoded(|bytes| BASE64_STANDARD.encode(bytes));
             let data = [("model", json(model)?), ("contents", json(&files)?), ("pieces", json(pieces)?)];
             // No name in an image can contain the digest of all names in it.
+            // Scripts of the page carry this nonce, and no text of an image may.
             let nonce = Digest::of_all(data.iter().map(|(_, text)| Digest::of(text)).collect::<Vec<_>>().iter());
             write(out, &nonce.short(), &data)
         }

@@ -49,9 +49,11 @@ impl BlockMaps {
             let most = left.min(OF_FILE_MAX);
             let mut file = Vec::new();
             image.placement(entry.nid, &mut |placed| {
+                // One more than fits tells that the file has more.
                 file.push(pieces.convert_piece(&placed));
                 if file.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
+            // A file without pieces has nothing to show.
             if file.len() <= most && !file.is_empty() {
                 left -= file.len();
                 pieces.files.insert(n, file);

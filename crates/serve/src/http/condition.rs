@@ -27,6 +27,7 @@ impl ContentVersion {
     /// Evaluates all conditions except `If-Range`.
     pub(crate) fn judge(&self, request: &HttpRequest) -> ConditionOutcome {
         let is_wanted = match (request.header("if-match"), request.header("if-unmodified-since")) {
+            // `If-Match` counts more than a date (section 13.2.2).
             (Some(list), _) => self.is_in(list, false),
             (None, Some(date)) => !self.is_modified_since(date),
             (None, None) => true,

@@ -19,10 +19,12 @@ pub(crate) enum RangeSelection {
 
 /// Returns what a header wants of `len` bytes. What is not a list of byte ranges is ignored, as the standard says.
 pub(crate) fn parse(header: &[u8], len: u64) -> RangeSelection {
+    // A header that is not understood is as good as none.
     let Some(specs) = parse_specs(header) else { return RangeSelection::Whole };
     let parts: Vec<_> = specs.iter().filter_map(|spec| clip_range(*spec, len)).collect();
     match parts.len() {
         0 => RangeSelection::Unsatisfiable,
+        // Overlaps would send bytes twice for one request.
         1..=MAX if !ranges_overlap(&parts) => RangeSelection::Parts(parts),
         _ => RangeSelection::Whole,
     }
@@ -34,6 +36,7 @@ type RangeSpec = (Option<u64>, Option<u64>);
 fn parse_specs(header: &[u8]) -> Option<Vec<RangeSpec>> {
     let (unit, list) = std::str::from_utf8(header).ok()?.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
+        // Other units are ignored, as section 14.2 wants.
         return None;
     }
     let specs: Option<Vec<RangeSpec>> =
@@ -60,6 +63,7 @@ fn parse_number(text: &str) -> Option<Option<u64>> {
 
 fn clip_range((first, last): RangeSpec, len: u64) -> Option<Range<u64>> {
     let range = match (first, last) {
+        // The last byte belongs to the range.
         (Some(first), last) => first..last.map_or(len, |last| last.saturating_add(1).min(len)),
         (None, last) => len.saturating_sub(last.unwrap_or(0))..len,
     };
