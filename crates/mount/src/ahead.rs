@@ -65,11 +65,13 @@ struct OrderReader {
 impl ListingOrder {
     fn push(&mut self, nid: Nid, size: usize) {
         let number = self.first + self.files.len() as u64;
+        // A further name, or a directory listed again: the first place in the order holds.
         if self.numbers.contains_key(&nid) {
             return;
         }
         self.numbers.insert(nid, number);
         self.files.push_back(ListedFile { nid, size, done: false });
+        // Forgotten ones leave the deque at its front, so the number of a file minus `first` stays its index.
         if self.files.len() > LISTED
             && let Some(oldest) = self.files.pop_front()
         {
@@ -86,6 +88,7 @@ impl ListingOrder {
     fn note_request(&mut self, nid: Nid) -> Option<Range<u64>> {
         let number = *self.numbers.get(&nid)?;
         let file = self.file(number)?;
+        // Asked for once more, or stored by us: that says nothing about where a reader is.
         if file.done {
             return None;
         }
@@ -95,6 +98,7 @@ impl ListingOrder {
         let next = number + 1;
         let (begin, batch) = match found {
             Some(reader) if number < middle(&reader.last) => {
+                // Still before the file that was left out: the batch is not used up yet.
                 self.readers.push_front(OrderReader { next, ..reader });
                 return None;
             }
@@ -102,6 +106,8 @@ impl ListingOrder {
             // The latest reader is probably the one that jumped.
             None => (next, self.readers.front().map_or(0, |latest| latest.batch / 2)),
         };
+        // A first request, and a jump of a reader that is hardly trusted, start nothing: only a second in
+        // order does.
         let end = if batch < FIRST { begin } else { self.end_of_batch(begin, batch) };
         self.readers.truncate(READERS - 1);
         self.readers.push_front(OrderReader { next, last: begin..end, batch });
@@ -170,6 +176,8 @@ impl ReadAheadRequests {
     pub(crate) fn note_request(&self, nid: Nid) {
         let batch = self.order.lock().ok().and_then(|mut order| order.note_request(nid));
         if let Some(batch) = batch {
+            // A full queue means that the thread that stores is behind; the kernel then asks for the files
+            // itself, and whoever waits for this answer must not wait for the queue.
             let _ = self.batches.try_send(batch);
         }
     }
@@ -188,6 +196,7 @@ impl ReadAheadStore {
                 let Some(out) = bytes.get_mut(..size) else { continue };
                 // Who asks for a damaged file gets the error.
                 let whole = self.image.read_at(nid, out, 0).is_ok_and(|len| len == size);
+                // A store fails once the mount has ended.
                 if let Some(number) = self.nodes.number(nid).filter(|_| whole)
                     && kernel.store(number, 0, out).is_err()
                 {

@@ -34,6 +34,7 @@ impl DirListing {
 
     /// Returns the entries from number `first` on.
     pub(crate) fn from(&self, first: usize) -> impl Iterator<Item = (&[u8], Nid)> {
+        // Entries have ends only: a name begins where the one before it ends.
         let begin = first.checked_sub(1).and_then(|before| self.entries.get(before)).map_or(0, |(end, _)| *end);
         let rest = self.entries.get(first..).unwrap_or_default();
         rest.iter().scan(begin, |begin, (end, nid)| {
@@ -58,8 +59,10 @@ impl ListingCache {
         if let Some(found) = self.find(dir) {
             return Ok(found);
         }
+        // Without the lock: a slow directory must not keep the readers of others waiting.
         let listing = Arc::new(DirListing::read(image, dir)?);
         if let Ok(mut kept) = self.0.lock() {
+            // Two threads may have read the same directory; the older copy leaves with the rest.
             kept.push_front((dir, Arc::clone(&listing)));
             let mut weight = 0;
             let mut fits = |listing: &DirListing| {

@@ -86,6 +86,7 @@ impl ImageFs {
     fn failed(&self, number: INodeNo, error: &Error) -> Errno {
         match error {
             Error::Changed { .. } => {
+                // Once: from here on every read fails, and a line for each would bury it.
                 if !self.told_change.swap(true, Ordering::Relaxed) {
                     self.trouble.tell(format_args!("{error}; reads fail until the image is mounted again"));
                 }
@@ -116,6 +117,7 @@ impl ImageFs {
     }
 
     fn above(&self, dir: Nid) -> Result<Option<Nid>, Error> {
+        // The root of the mount may be a directory of the image, whose parent is not to be seen.
         if dir == self.nodes.root { Ok(Some(dir)) } else { self.image.parent(dir) }
     }
 
@@ -125,12 +127,14 @@ impl ImageFs {
         let mut next = usize::try_from(offset).unwrap_or(usize::MAX);
         for name in [&b"."[..], b".."].into_iter().skip(next) {
             next += 1;
+            // A damaged parent must not hide what the directory itself lists.
             let nid = if name == b"." { dir } else { self.above(dir).ok().flatten().unwrap_or(dir) };
             if add(next as u64, name, &self.attr(nid).unwrap_or_else(|_| no_attributes())) {
                 return Ok(());
             }
         }
         let listing = self.listings.get(&*self.image, dir)?;
+        // `.` and `..` have the numbers 0 and 1.
         for (name, nid) in listing.from(next - 2) {
             next += 1;
             if let Some(trace) = &self.trace {
@@ -147,6 +151,8 @@ impl ImageFs {
     /// Returns the names of an inode's extended attributes, each with a NUL behind it.
     fn xattr_names(&self, nid: Nid, privileged: bool) -> Result<Vec<u8>, Error> {
         let set = self.image.xattrs(nid)?;
+        // As the kernel's file systems list them (`simple_xattr_list`): `trusted.` is for CAP_SYS_ADMIN
+        // alone.
         let visible = set.iter().filter(|(name, _)| privileged || !name.starts_with(b"trusted."));
         Ok(visible.flat_map(|(name, _)| name.iter().copied().chain([0])).collect())
     }
@@ -160,6 +166,7 @@ impl ImageFs {
             if found.hole == want_hole {
                 return Ok(Some(at));
             }
+            // At least one byte on: a stretch without length would keep us here for ever.
             at = found.offset.saturating_add(found.len).max(at + 1);
         }
         // Every file ends with a hole of no length.
@@ -207,7 +214,10 @@ impl Filesystem for ImageFs {
                 }
                 reply.entry(&FOR_EVER, &attr, GENERATION);
             }
+            // A handle of an NFS client leads to a directory that is not connected: it looks the path up
+            // again.
             Ok(None) if name == b".." => reply.error(Errno::ESTALE),
+            // Inode 0 says that there is none, and may be kept; ENOENT would be asked for again each time.
             Ok(None) => reply.entry(&FOR_EVER, &no_attributes(), GENERATION),
             Err(error) => reply.error(self.failed(parent, &error)),
         }
@@ -257,9 +267,13 @@ impl Filesystem for ImageFs {
         if let Some(trace) = &self.trace {
             trace.note_read(self.nodes.root, nid);
         }
+        // The kernel reads the rest of a long file in many requests, which say nothing about the order of
+        // files.
         if let Some(ahead) = self.ahead.as_ref().filter(|_| offset == 0) {
             ahead.note_request(nid);
         }
+        // The buffer stays with the thread: allocating and clearing up to a MiB for each request costs more
+        // than many reads.
         let size = size.min(READ_MAX) as usize;
         BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < size {
@@ -351,6 +365,7 @@ impl Filesystem for ImageFs {
 
 /// Returns what Linux says of an extended attribute that an image does not have, by its name.
 fn missing_xattr(name: &[u8]) -> Errno {
+    // A file system with ACLs says of a file without any that there is no data; other names of `system.` are not ours.
     if name.starts_with(b"system.posix_acl_") {
         return Errno::NO_XATTR;
     }

@@ -45,18 +45,21 @@ fn behind_elf(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     if file.read_at(&mut head, 0)? < head.len() || !head.starts_with(b"\x7fELF") {
         return Ok(None);
     }
+    // `e_ident`: class 2 is 64 bits, data 1 is little endian. The program may be for another machine.
     let wide = head[4] == 2;
     let little = head[5] == 1;
     let half = |at: usize| {
         let bytes = [head[at], head[at + 1]];
         u64::from(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
     };
+    // `e_shoff`.
     let (at, len) = if wide { (0x28, 8) } else { (0x20, 4) };
     let mut table = [0; 8];
     table[..len].copy_from_slice(&head[at..at + len]);
     if !little {
         table[..len].reverse();
     }
+    // `e_shentsize` and `e_shnum`.
     let (size, count) = if wide { (half(0x3a), half(0x3c)) } else { (half(0x2e), half(0x30)) };
     Ok(u64::from_le_bytes(table).checked_add(size * count))
 }
@@ -76,6 +79,7 @@ fn in_sif(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     // Free and total number of descriptors, then where they are.
     let count = word(SIF_COUNT)?;
     let table = word(SIF_TABLE)?;
+    // Only the file says how many: a damaged count must not be followed for long.
     for n in 0..count.min(SIF_MAX) {
         let mut bytes = [0; SIF_DATA + 8];
         let Some(at) = table.checked_add(n * SIF_LEN) else { break };

@@ -55,6 +55,8 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: MountOptions) -> Resu
     let root = find_root(&*image, &options.subdir)?;
     let requests = Arc::new(AtomicU64::new(0));
     let nodes = NodeNumbers { root };
+    // Files that are stored ahead were not read by anybody, and those that were would not be asked for: a
+    // trace needs neither.
     let (ahead, storing) = if options.trace.is_none() {
         let (ahead, storing) = ahead(Arc::clone(&image), nodes);
         (Some(ahead), Some(storing))
@@ -239,8 +241,10 @@ fn check_helper_variable() -> Result<()> {
 fn check_place(place: &Path) -> Result<PathBuf> {
     let path = absolute(place)?;
     match path.metadata() {
+        // The root of an image is a directory, which Linux mounts on a directory only.
         Ok(found) if found.is_dir() => Ok(path),
         Ok(_) => Err(Error::place(place, "not a directory")),
+        // What FUSE answers once the program behind a mount is gone.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => {
             Err(Error::Stale { path: place.to_owned() })
         }
@@ -284,6 +288,7 @@ impl IdleWatcher {
     /// Waits for a time without requests, or for the end. Who reads what the kernel keeps makes no requests, but
     /// then unmounting fails, as the mount is in use.
     fn watch(self, ended: &Receiver<()>) {
+        // Short enough that the time is kept to an eighth, and long enough not to wake a quiet machine often.
         let tick = (self.timeout / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
         let mut quiet = Duration::ZERO;
         let mut before = self.requests.load(Ordering::Relaxed);
@@ -296,6 +301,7 @@ impl IdleWatcher {
             }
             match unmount(&self.place, UnmountMode::Now) {
                 Ok(()) => return,
+                // A program has a file open, or its directory there: it gets the whole time once more.
                 Err(Error::Busy { .. }) => {}
                 Err(error) => {
                     if let Some(report) = &self.report {

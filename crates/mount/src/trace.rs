@@ -41,6 +41,7 @@ impl ReadTrace {
     /// Takes note of an inode's name.
     pub(crate) fn note_name(&self, dir: Nid, name: &[u8], nid: Nid) {
         if let Ok(mut state) = self.0.lock() {
+            // The first name stays: a program may use several names of a file, and one line each is enough.
             state.names.entry(nid).or_insert_with(|| (dir, name.into()));
         }
     }
@@ -53,6 +54,8 @@ impl ReadTrace {
         }
         let Some(mut line) = state.path(root, nid) else { return };
         line.push(b'\n');
+        // At once, so that the list is whole when the mount is killed. Reads go on without it; whoever took
+        // the trace asks for the error.
         if let Err(error) = state.out.write_all(&line).and_then(|()| state.out.flush()) {
             state.failed.get_or_insert(error);
         }

@@ -38,6 +38,7 @@ pub fn unmount(place: &Path, how: UnmountMode) -> Result<()> {
     let flags = if how == UnmountMode::Detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&place, flags) {
         Ok(()) => Ok(()),
+        // Without privilege. The helper is set-user-ID and lets users unmount what they mounted.
         Err(Errno::PERM) => by_helper(&place, how),
         Err(Errno::BUSY) => Err(Error::Busy { path: place }),
         Err(error) => Err(Error::io("cannot unmount", &place)(error.into())),
@@ -49,6 +50,7 @@ fn by_helper(place: &Path, how: UnmountMode) -> Result<()> {
     for helper in HELPERS {
         let mut command = Command::new(helper);
         command.args(if how == UnmountMode::Detach { &["-u", "-z", "--"][..] } else { &["-u", "--"] }).arg(place);
+        // It tells that a mount is in use by its message alone, so that must not be translated.
         match command.env("LC_ALL", "C").stdin(Stdio::null()).output() {
             Ok(done) if done.status.success() => return Ok(()),
             Ok(done) => {
@@ -91,6 +93,8 @@ pub(crate) fn absolute(place: &Path) -> Result<PathBuf> {
         // `.`, `..` and the root.
         _ => return place.canonicalize().map_err(failed()),
     };
+    // The parent only: to resolve the last component asks the mount, which fails or hangs if its program is
+    // gone.
     let path = parent.canonicalize().map_err(failed())?.join(name);
     let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
     if is_link { path.canonicalize().map_err(failed()) } else { Ok(path) }
@@ -131,6 +135,7 @@ fn unescape(mut field: &[u8]) -> OsString {
 
 /// Returns a path as an option of a mount can have it: commas end options.
 pub(crate) fn without_commas(name: &str) -> String {
+    // Commas separate options, and fusermount takes a backslash for an escape.
     name.replace([',', '\\', '\n'], "_")
 }
 

@@ -27,6 +27,8 @@ impl ImageWrapper for AlteredImage<'_> {
     fn stat(&self, nid: Nid) -> Result<Stat> {
         let mut stat = self.image.stat(nid)?;
         if self.change.leaves_out(acl::ACCESS) {
+            // With an ACL, the bits of the group are its mask; without it they would give the group more than
+            // it had.
             stat.mode = mode_without_acl(self.image, nid, &stat)?;
         }
         self.change.change_stat(&mut stat)?;

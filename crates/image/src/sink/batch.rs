@@ -84,6 +84,7 @@ impl<'p, 'env> ArchiveBatcher<'p, 'env> {
             self.batch.bytes.extend_from_slice(now);
             self.batch.len += now.len();
             match self.batch.pieces.last_mut() {
+                // Headers come in many small writes; a section for each would cost more than its bytes.
                 Some(BatchSection::Bytes(n)) => *n += now.len(),
                 _ => self.batch.pieces.push(BatchSection::Bytes(now.len())),
             }
@@ -131,6 +132,7 @@ impl<'p, 'env> ArchiveBatcher<'p, 'env> {
         if self.batch.len < len {
             return Ok(());
         }
+        // Here, on the thread that every batch passes; workers finish what they have.
         Error::unless_cancelled(self.output.progress)?;
         while self.window.is_full() {
             if let Some(done) = self.window.pop() {
@@ -167,6 +169,7 @@ impl<'env> ArchiveOutput<'env> {
     fn put(&mut self, (len, bytes): FinishedBatch) -> Result<()> {
         if let (ArchiveTarget::Stream(to), Some(bytes)) = (&mut self.to, bytes) {
             to.write_all(&bytes).map_err(Error::io("cannot write", self.name))?;
+            // For a file, the turns have counted it.
             Progress::add(&self.progress.written, len as u64);
         }
         Progress::add(&self.progress.done, len as u64);

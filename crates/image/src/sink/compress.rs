@@ -64,6 +64,7 @@ impl fmt::Display for StreamCompression {
 impl StreamCompression {
     /// Returns the compression that the ending of a file name means, if it means any.
     pub fn of_name(path: &Path) -> Option<Self> {
+        // Files from other systems end in .TGZ as well.
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         let encoder = StreamEncoder::find(|format| format.has_ending(&ending))?;
         Some(StreamCompression { codec: encoder.codec, level: encoder.default_level })
@@ -113,6 +114,7 @@ impl StreamCompression {
     /// Returns the largest number of threads, at most `most`, that takes no more than `memory` bytes; `None` if even one
     /// takes more.
     pub fn threads_within(self, most: usize, memory: u64) -> Option<usize> {
+        // One thread is needed even for `most` 0, where the calling thread compresses.
         let fitting = (1..=most.max(1)).rev().find(|threads| self.memory(*threads) <= memory);
         fitting.map(|threads| threads.min(most))
     }
@@ -141,6 +143,7 @@ impl StreamCompression {
             #[cfg(feature = "tar-zstd")]
             StreamCodec::Zstd => {
                 let mut encoder = zstd::bulk::Compressor::new(i32::from(self.level))?;
+                // The other formats have one here; without it, damage to an archive could be read as data.
                 encoder.include_checksum(true)?;
                 encoder.compress(piece)
             }
@@ -230,6 +233,7 @@ impl StreamCompressor<'_, '_> {
 
     /// Writes the rest; nothing at all becomes an empty stream.
     fn finish(mut self) -> io::Result<()> {
+        // Decompressors take an empty file for a damaged one.
         if !self.piece.is_empty() || !self.any {
             self.submit()?;
         }

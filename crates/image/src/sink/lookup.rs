@@ -70,6 +70,7 @@ impl<'i> PathResolver<'i> {
                 return Ok(false);
             }
             if &*name == b".." {
+                // The root is its own parent, as for chroot: nothing leads out of the image.
                 self.here = self.parents.pop().map_or(self.here, |(parent, _)| parent);
                 continue;
             }
@@ -82,12 +83,14 @@ impl<'i> PathResolver<'i> {
                     return Err(Error::LinkLoop { path: path_of(path) });
                 }
                 on_link(self.path());
+                // The name of the link gives way to its target, from the directory in which it lies.
                 self.parents.pop();
                 self.here = from;
                 if target.first() == Some(&b'/') {
                     self.parents.clear();
                     self.here = self.image.root();
                 }
+                // Before what is left of the path. No recursion, whose depth a hostile image would choose.
                 for name in components(&target).map(Box::from).collect::<Vec<_>>().into_iter().rev() {
                     rest.push_front(name);
                 }

@@ -26,6 +26,7 @@ impl NameCounts {
         if stat.kind == FileType::Dir {
             return Ok(());
         }
+        // A count of 0 is damage, but not one of too many names.
         let links = stat.nlink.max(1);
         let names = if links == 1 { self.add_single(stat.ino) } else { self.add_linked(stat.ino) };
         if names <= links {

@@ -78,6 +78,8 @@ fn write<'env>(
             let mut written = HashSet::new();
             each(image, options, progress, |path, nid, stat| {
                 let FileType::File { size } = stat.kind else { return Ok(()) };
+                // The first walk gave data to the first name alone; both have to agree, or all offsets behind
+                // are wrong.
                 if options.hard_links && stat.nlink > 1 && !written.insert(nid) {
                     return Ok(());
                 }
@@ -180,6 +182,8 @@ impl PseudoFormatter<'_> {
                 self.data += size;
             }
             FileType::Symlink { target } => {
+                // A target goes to the end of the line: a backslash there would join the next line to it, and
+                // readers strip a carriage return and blanks in front.
                 let is_line = !target.contains(&b'\n') && !target.ends_with(b"\\") && !target.ends_with(b"\r");
                 if !is_line || target.first().is_some_and(u8::is_ascii_whitespace) {
                     return Err(cannot(path, &format!("the target `{}`", target.escape_ascii())));
@@ -214,6 +218,7 @@ impl PseudoFormatter<'_> {
     /// Adds a value as it is if it is text that is not taken for an encoded one, and with octal escapes otherwise.
     fn value(&mut self, value: &[u8]) {
         let is_text = value.iter().all(|byte| matches!(byte, b' '..=b'~'));
+        // mksquashfs decodes what begins with 0x (hexadecimal), 0s (base64) or 0t (text with escapes).
         let ambiguous = value.len() > 1 && value[0] == b'0' && b"xXsStT".contains(&value[1]);
         if is_text && !ambiguous && !value.ends_with(b"\\") {
             return self.text.extend_from_slice(value);
