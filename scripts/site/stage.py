@@ -19,7 +19,7 @@ LIVE = """
 - [Reference](reference/index.md): every option of every command, and of the programs whose command lines packfs takes
 
 - [A report of `packfs bench`](live/report.html), with all charts and tables
-- [A page of `packfs explore`](live/explore.html): what takes the space in an image of this manual's sources
+- [A page of `packfs explore`](live/explore.html): what takes up space in an image of this manual's sources
 """
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 

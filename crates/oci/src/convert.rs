@@ -75,7 +75,10 @@ impl ConvertOptions {
     /// Fails if records of archives are wanted where there can be none.
     fn check_reversible(&self, target: &Path, destination: &dyn ImageDestination) -> Result<()> {
         if self.reversible && self.flatten {
-            return Err(packfs_image::Error::Misuse("a layer made of several cannot become them again".into()).into());
+            return Err(packfs_image::Error::Misuse(
+                "a layer merged from several cannot become those layers again".into(),
+            )
+            .into());
         }
         // Told before anything is converted.
         if self.reversible && !destination.keeps_unlisted_blobs() {

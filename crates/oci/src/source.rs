@@ -394,7 +394,7 @@ impl<'o> OpenSource<'o> {
             return self.read_platform(&name, manifest, image);
         }
         if depth == NESTING_MAX {
-            return Err(Error::damaged(name, format!("more than {NESTING_MAX} indexes are in each other")));
+            return Err(Error::damaged(name, format!("indexes are nested more than {NESTING_MAX} deep")));
         }
         let index: Index = parse(&name, bytes)?;
         image.annotations.extend(index.annotations);

@@ -302,7 +302,7 @@ pub(crate) fn rebuild_archive(
     let mut reader = RecordReader { record, name };
     let damaged = |why: String| Error::damaged(name, why);
     if reader.read_array()? != *MAGIC {
-        return Err(damaged("it is no tar record of this version".into()));
+        return Err(damaged("it is not a tar record of this version".into()));
     }
     let mut buf = vec![0; CHUNK];
     let mut chosen: Option<ChosenFile> = None;
@@ -333,7 +333,7 @@ pub(crate) fn rebuild_archive(
                     write_archive(out, bytes)
                 })?;
             }
-            other => return Err(damaged(format!("{other} is no operation of a tar record"))),
+            other => return Err(damaged(format!("{other} is not an operation of a tar record"))),
         }
     }
     match read_full(reader.record, &mut buf[..1]).map_err(Error::io("cannot read", name))? {

@@ -107,7 +107,7 @@ function heading(entries, files) {
 
 const growth = more => more < 0 ? `${bytes(-more)} smaller` : more > 0 ? `${bytes(more)} larger` : "no larger";
 
-// What takes the space in the image: files, kinds of metadata, and nothing.
+// What takes up space in the image: files, kinds of metadata, and nothing.
 function space(facts, stored) {
   const kinds = facts.metadata.map(([name, count], n) => [name, count, [[30, 80], [280, 45], [145, 45], [350, 60], [185, 60], [60, 55]][n % 6]]);
   const parts = [["files", stored, [215, 70]], ...kinds, ["unused or padding", facts.unused_bytes, GREY]].filter(([, count]) => count > 0);

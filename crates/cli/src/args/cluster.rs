@@ -255,7 +255,7 @@ pub(crate) struct AssembleArgs {
 /// Show which shards of a plan are packed, running or failed.
 ///
 /// Running tasks report their progress every five seconds; failed ones leave their error in DIR. The exit status is 1 if
-/// any shard is not packed, or was changed after that. The data of shards is not read; `packfs assemble` does that.
+/// any shard is not packed, or has changed since. The data of shards is not read; `packfs assemble` does that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

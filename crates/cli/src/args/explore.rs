@@ -6,10 +6,10 @@ use clap::{Args, ValueHint};
 
 use super::{EffortArgs, ImageArg, TalkArgs, value};
 
-/// Write a page for the browser that shows what takes the space.
+/// Write a page for the browser that shows what takes up space.
 ///
 /// The page is one file that needs no server and loads nothing from the network. It has a treemap of stored bytes, a
-/// tree, a search, tables by type and ratio, and the space that each entry takes. `packfs serve` shows the same page
+/// tree, a search, tables by type and ratio, and the space that each entry takes up. `packfs serve` shows the same page
 /// with the contents of all files.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -151,7 +151,7 @@ pub(crate) struct EffortArgs {
 
     /// Keep at most about SIZE of file data in memory
     ///
-    /// The file tree takes memory in addition. The default is a share of what the process may use, including cgroup
+    /// The file tree takes memory in addition. The default is a share of what the process may use, within its cgroup
     /// limits.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,

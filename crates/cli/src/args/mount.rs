@@ -32,7 +32,7 @@ pub(crate) struct MountArgs {
 
     /// Mount point, or /dev/fd/N for an open FUSE device
     ///
-    /// The caller must have mounted that device already.
+    /// The caller must already have mounted that device.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 

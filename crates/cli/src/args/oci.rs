@@ -37,9 +37,9 @@ pub(crate) enum OciCommand {
 /// Write a layout in which every layer is an EROFS or SquashFS image.
 ///
 /// A SOURCE is an OCI layout (a directory or a tar archive), an archive of `docker save`, an image in a registry as
-/// oci://REGISTRY/NAME:TAG, or tar layers, the lowest first. Every blob is compared with its digest. Images keep their
-/// names, platforms and settings. DEST is a directory that appears when it is complete. If it is a layout already, the
-/// images are added to it, and the layers that it has already are not made again. DEST may also be an image in a
+/// oci://REGISTRY/NAME:TAG, or tar layers, the lowest first. Every blob is checked against its digest. Images keep their
+/// names, platforms and settings. DEST is a directory that appears when it is complete. If it is already a layout, the
+/// images are added to it, and the layers that it already has are not made again. DEST may also be an image in a
 /// registry, which gets its tag when everything else is there. Logins come from the files of docker, podman and skopeo.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -60,7 +60,7 @@ pub(crate) struct OciConvertArgs {
     #[command(flatten)]
     pub(crate) choice: ImageChoice,
 
-    /// Make one layer of all, with nothing in it that a layer deletes
+    /// Make one layer of all layers, without the files that they delete
     #[arg(long)]
     pub(crate) flatten: bool,
 
@@ -87,7 +87,7 @@ pub(crate) struct OciConvertArgs {
 ///
 /// SOURCE is what `oci convert` has written: an OCI layout (a directory or a tar archive), or an image in a registry. With
 /// the records of `oci convert --reversible`, each layer becomes the archive that it was made of, byte for byte, and has
-/// its diffID again. Without, packfs packs the files of the layer: the diffID is another one. DEST is a directory that
+/// its diffID again. Without them, packfs packs the files of the layer, and its diffID changes. DEST is a directory that
 /// appears when it is complete, a layout to add to, or an image in a registry.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -136,8 +136,8 @@ pub(crate) struct OciRunArgs {
 /// Fill the layer cache of containerd's EROFS snapshotter.
 ///
 /// DIR is a directory of `layer_content_caches` in containerd's configuration. Each layer becomes an EROFS image with
-/// the name of its diffID, which containerd takes instead of downloading and unpacking the layer. Layers that DIR has
-/// already are not made again.
+/// the name of its diffID, which containerd takes instead of downloading and unpacking the layer. Layers that DIR
+/// already has are not made again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -158,7 +158,7 @@ pub(crate) struct OciCacheArgs {
     #[command(flatten)]
     layers: ErofsLayer,
 
-    /// Replace layers that the cache has already
+    /// Replace layers that the cache already has
     #[arg(short, long)]
     pub(crate) force: bool,
 
@@ -166,7 +166,7 @@ pub(crate) struct OciCacheArgs {
     pub(crate) running: OciRunArgs,
 }
 
-/// Write the metadata of EROFS layers as one image that refers to them.
+/// Write the metadata of EROFS layers as one image that refers to their data.
 ///
 /// The image shows what overlayfs shows of the layers: deleted files and what opaque directories hide are gone. It
 /// contains no data of files. Clusters stay in the layers, which are its additional devices, in the same order: mount it

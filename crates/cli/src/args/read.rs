@@ -303,7 +303,7 @@ pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub(crate) parts: PartsArg,
 
-    /// Also show what takes the space in an image
+    /// Also show what takes up space in an image
     ///
     /// Shows stored bytes of files by type, folder and ratio, duplicates, metadata, the folders that compress worst,
     /// and the largest files. Stored bytes that several files use are divided among them in proportion to the data of

@@ -105,7 +105,7 @@ pub(crate) struct SealArgs {
 
     /// Leave out the superblock of the tree
     ///
-    /// To open such a tree, one must know all parameters. The consumers of --for do not.
+    /// Whoever opens such a tree must know all its parameters. The consumers of --for do not.
     #[arg(help_heading = "Tree", long, conflicts_with_all = ["consumer", "uuid"])]
     pub(crate) no_superblock: bool,
 

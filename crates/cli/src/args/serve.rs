@@ -8,7 +8,7 @@ use super::{RemoteArgs, value};
 
 /// Serve images over HTTP, with a page that explores them, or as disks.
 ///
-/// In a browser, one sees what takes the space, finds and previews files, and saves files and folders. Programs can
+/// In a browser, you can see what takes up space, find and preview files, and save files and folders. Programs can
 /// read images, their files, and folders as archives. Only this machine can connect unless --listen says otherwise.
 /// With --nbd, images and dumps are disks for programs such as qemu-img, nbdcopy and nbd-client instead. packfs prints
 /// the address when the server is ready; Ctrl-C ends it.

@@ -205,7 +205,7 @@ fn describe_layers(layers: &[ConvertedLayer]) -> String {
     let after = units::bytes(after);
     match reused {
         0 => format!("{count}: {before} became {after}"),
-        reused => format!("{count}, {} there already: {before} became {after}", units::count(reused)),
+        reused => format!("{count}, {} already there: {before} became {after}", units::count(reused)),
     }
 }
 

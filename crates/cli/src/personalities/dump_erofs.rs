@@ -49,7 +49,7 @@ const INCOMPAT: [(Incompat, &str); 9] = [
 pub(super) static TABLE: &[ForeignOption] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
-    flag(&["-S"], Same("counts of files; packfs info --stats tells what takes the space")),
+    flag(&["-S"], Same("counts of files; packfs info --stats tells what takes up space")),
     flag(&["-e"], Same("packfs info --inode")),
     flag(&["-s"], Same("packfs info")),
     flag(&["--blkid-udev"], Refused("blkid -p -o udev prints it")),

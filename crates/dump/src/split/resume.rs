@@ -147,7 +147,7 @@ fn number(
             return Err(Error::unsuitable(&part.path, "a part of another set"));
         }
         let Some(at) = free.iter().position(|number| *number == superblock.part) else {
-            let why = format!("a copy of part {}, which is given already", superblock.part);
+            let why = format!("a copy of part {}, which is already given", superblock.part);
             return Err(Error::unsuitable(&part.path, why));
         };
         free.remove(at);

@@ -299,7 +299,7 @@ fn bad_records_are_refused() {
         assert!(error.contains("it ends in the middle"), "{len}: {error}");
     }
     for (record, part) in [
-        ([0; 100].to_vec(), "it is no tar record of this version"),
+        ([0; 100].to_vec(), "it is not a tar record of this version"),
         (record(&[literal(65_537, b"")]), "65537 literal bytes in a row are more than 65536"),
         (record(&[literal(u32::MAX, b"")]), "literal bytes in a row"),
         (record(&[range(0, 1)]), "a range without a file"),
@@ -309,7 +309,7 @@ fn bad_records_are_refused() {
         (record(&[file(b"a", 11)]), "its file a has 11 bytes, and in the image 10"),
         (record(&[file(b"a", 10), range(9, 2)]), "2 bytes at 9 go beyond the 10 bytes of a"),
         (record(&[file(b"a", 10), range(u64::MAX, 2)]), "go beyond"),
-        (record(&[vec![9]]), "9 is no operation"),
+        (record(&[vec![9]]), "9 is not an operation"),
         (record(&[end.clone(), end]), "bytes after its end"),
     ] {
         let error = rebuild(&record).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The page that explores an image: its tree, its statistics, and what takes the space.
+//! The page that explores an image: its tree, its statistics, and what takes up space.
 //!
 //! A [`ImageModel`] is everything that the page knows about an image; [`page`](fn@page) writes the page itself, which
 //! either contains its model, or fetches it from a server at `api/model`.

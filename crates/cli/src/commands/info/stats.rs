@@ -1,4 +1,4 @@
-//! `packfs info --stats`: what takes the space in an image.
+//! `packfs info --stats`: what takes up space in an image.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -168,7 +168,7 @@ fn describe<'env, F: ImageFormat>(
 ) -> Result<BuildSummary> {
     tools.progress.enter(Phase::Metadata);
     if super::ShardData::files(&data) != job.packed_files() {
-        return Err(Error::Misuse("the shards have not the files of the plan".into()));
+        return Err(Error::Misuse("the shards do not have the files of the plan".into()));
     }
     let tree = job.tree()?;
     let census = TreeCensus::of(&tree);
