@@ -54,6 +54,7 @@ impl<'p, 'env, W, B: AsRef<[u8]> + Send + 'env> PendingWrites<'p, 'env, W, B> {
         while let Some(done) = self.window.pop_ready() {
             self.done(done)?;
         }
+        // Both writers are busy: pieces gather, so that the next job is longer, until memory says otherwise.
         if self.window.len() >= MAX_WRITERS {
             if self.window.bytes() + self.len < self.budget {
                 return Ok(());
@@ -79,11 +80,13 @@ impl<'p, 'env, W, B: AsRef<[u8]> + Send + 'env> PendingWrites<'p, 'env, W, B> {
             Progress::add(&progress.written, len as u64);
             Ok(end)
         };
+        // Before all encoding that waits: written pieces give their memory back, jobs of encoding take more.
         self.window.push(pool.submit_first(write), len);
     }
 
     /// Waits until everything in front of offset `end` is written, so that it can be read back.
     pub(crate) fn until(&mut self, end: u64) -> Result<()> {
+        // The bytes may lie in pieces that still gather, for which nobody would wait.
         if self.batch.first().is_some_and(|(_, at)| *at < end) {
             self.send();
         }

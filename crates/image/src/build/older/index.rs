@@ -144,6 +144,7 @@ impl NewUnits {
         rest: u8,
         stretches: impl ExactSizeIterator<Item = UnitStretch>,
     ) {
+        // Fields of the file; wider ones would make every unit's record longer for the sake of a few.
         let (Ok(first), Ok(count)) = (u32::try_from(self.stretches.len()), u16::try_from(stretches.len())) else {
             return;
         };
@@ -159,6 +160,7 @@ impl NewUnits {
 
     /// Returns the bytes of the file. Of equal units, the first is kept.
     pub(super) fn emit(mut self, head: &ImageStart, encoder: &str) -> Vec<u8> {
+        // A stable sort, so that of equal units the first written stays: the index does not depend on chance.
         self.units.sort_by_key(RawUnit::key);
         self.units.dedup_by_key(|unit| unit.key());
         let header = IndexHeader {
@@ -199,6 +201,7 @@ impl UnitIndex {
         if header.version.get() != VERSION {
             return Err("an index of another version of packfs");
         }
+        // Exactly: the slices below rest on it, and on no other check of the header.
         let sections = sections(&header).filter(|[.., end]| *end + DIGEST_LEN == bytes.len());
         let Some([encoder, units, stretches, end]) = sections else { return Err("the index is damaged or cut off") };
         if Digest::of(&bytes[..end]).as_bytes()[..] != bytes[end..] {
@@ -226,6 +229,7 @@ impl UnitIndex {
         let stretches = <[RawStretch]>::ref_from_bytes(&self.bytes[self.stretches.clone()]).ok()?;
         let unit = &units[units.binary_search_by_key(key, RawUnit::key).ok()?];
         let first = usize::try_from(unit.first.get()).ok()?;
+        // The digest detects damage but not an index made to mislead: its numbers may lead anywhere.
         let stretches = stretches.get(first..)?.get(..usize::from(unit.count.get()))?;
         Some(OlderUnit { unit, stretches })
     }

@@ -65,6 +65,7 @@ impl ReuseLedger {
     /// Returns the position in the older image of the bytes at `start`, if they were reused.
     pub(crate) fn older(&self, start: u64) -> Option<u64> {
         let places = &self.compared.as_ref()?.places;
+        // In order, as positions never decrease.
         let found = places.binary_search_by_key(&start, |(start, _)| *start).ok()?;
         Some(places[found].1)
     }

@@ -108,12 +108,15 @@ impl ReusableUnits {
         if index.is_none() && reuse.is_none() {
             return Ok(ReusableUnits(None));
         }
+        // To copy is what an uncompressed build does anyway.
         if codec.codec() == Codec::None {
             return Err(Error::option("codec", "none", "without compression there is nothing to reuse and no index"));
         }
         let version = env!("CARGO_PKG_VERSION");
         let library = codec.codec().library();
         let trial = trial::digest(&mut *encoder()?, len)?;
+        // The version of packfs too: its own encoders and decisions may change with each, and the bytes must
+        // be those of a build from scratch.
         let encoder = format!("packfs {version}, {library}, {format} {codec}, {how}, trial {trial}");
         let (older, unfit) = match reuse.as_ref().map(|reuse| OlderImage::open(reuse, &encoder)).transpose()? {
             None => (None, None),
@@ -177,6 +180,7 @@ impl ReusableUnits {
     ) -> Result<()> {
         let Some(shared) = &self.0 else { return Ok(()) };
         let mut head = vec![0; ImageStart::len(len)];
+        // Read back: the superblock was written last, by the format's own writer.
         image.read_exact_at(&mut head, base).map_err(Error::io("cannot read back", image.target()))?;
         let head = ImageStart { base, digest: Digest::of(&head), len };
         let bytes = ledger.index(&head, &shared.encoder);
@@ -188,6 +192,7 @@ impl OlderImage {
     /// Opens an image and its index; returns a warning if `encoder` cannot reuse anything.
     fn open(reuse: &ReusedImage, encoder: &str) -> Result<std::result::Result<Self, Warning>> {
         let ReusedImage { image: path, index } = reuse;
+        // First, so that a mistyped name is told of the image and not of its index.
         std::fs::metadata(path).map_err(Error::io("cannot open", path))?;
         let bytes = std::fs::read(index).map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::NoIndex { path: index.clone() },
@@ -197,6 +202,8 @@ impl OlderImage {
         let head = found.head();
         let image = FileAt::open(path, head.base).map_err(Error::io("cannot open", path))?;
         let mut bytes = vec![0; ImageStart::len(head.len)];
+        // The first page suffices: it holds the superblock with lengths, times and UUID, and each unit is
+        // verified when it is used.
         let is_it = image.read_exact_at(&mut bytes, 0).is_ok() && Digest::of(&bytes) == head.digest;
         if !is_it {
             // The index gets its name before the image, so a kill in between leaves the old image with the new index.

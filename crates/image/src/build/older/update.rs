@@ -28,6 +28,8 @@ impl UpdateCounter {
     /// Notes that `len` bytes at `start` of the new image are those at `old` of the older one. Positions never go back.
     pub(super) fn same(&mut self, start: u64, len: u64, old: u64) {
         let EqualRun { end, old_end, .. } = self.run;
+        // Also if only the old position jumps: no block of the new image across the jump is in the old one as
+        // a whole.
         if start != end || old != old_end {
             self.close();
             self.run.start = start;

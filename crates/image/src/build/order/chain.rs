@@ -83,9 +83,12 @@ pub(super) fn order(mut bins: Vec<BinLinks>, count: usize) -> Vec<usize> {
             }
             links.remove(n);
         }
+        // Of files met as often, the one that came first: the order must not depend on how the lists were
+        // walked.
         let often = |n: &u16| (met[*n as usize], std::cmp::Reverse(*n));
         let best = seen.iter().copied().filter(|n| met[*n as usize] >= LEAST).max_by_key(often);
         nearest = best.map(|n| n as usize);
+        // Only what was met: clearing all counts for each file would make the work quadratic.
         seen.drain(..).for_each(|n| met[n as usize] = 0);
     }
     order

@@ -120,6 +120,7 @@ impl<S> FileOrderer<'_, '_, S> {
     fn collect<'t>(&self, tree: &'t Tree, ranks: &[FileRank]) -> Result<(Vec<OrderedFile<'t>>, u64)> {
         let mut ranks: HashMap<Ino, i32> = ranks.iter().map(|FileRank { ino, rank }| (*ino, *rank)).collect();
         // Files used first precede all others, each with a rank of its own.
+        // Ranks of a sort file are 16 bits wide, so the lowest numbers are free.
         ranks.extend(tree.hot().iter().copied().zip(i32::MIN..));
         let mut items = Vec::new();
         let mut total = 0;
@@ -127,6 +128,7 @@ impl<S> FileOrderer<'_, '_, S> {
             if let Kind::File { size, data: FileData::Source { .. } } = tree.inode(ino).kind {
                 total += size;
                 let by_class = self.order != Order::Path && size <= self.small_max && !tree.is_hot(ino);
+                // Nearly all builds have none; a lookup for each of millions of files would be felt.
                 let rank = if ranks.is_empty() { 0 } else { ranks.get(&ino).copied().unwrap_or(0) };
                 items.push(OrderedFile { rank, ino, name, next: 0, class: by_class.then(|| FileClass::of_name(name)) });
             }
@@ -154,7 +156,9 @@ impl<S> FileOrderer<'_, '_, S> {
     /// of their places on disk.
     pub(super) fn similar<T: Ord>(&self, files: &[T], source: impl Fn(&T) -> ReadableFile) -> Result<Vec<usize>> {
         let mut by_place: Vec<u32> = (0..).take(files.len()).collect();
+        // Read in the order of places, as a disk likes it, and not in that of names.
         by_place.sort_by_key(|n| &files[*n as usize]);
+        // By bin and not by file: each job links the values of one bin, which then lie in a row.
         let mut bins = vec![vec![sketch::NONE; files.len()]; BINS];
         let sources = by_place.iter().map(|n| source(&files[*n as usize]));
         self.read_all(sources, sketch::of_file, |n, sketch: ContentSketch| {

@@ -9,6 +9,7 @@ const STEP: usize = 8;
 /// Sorts files by rank, type, name and length; larger ones before the others, by name if they `gather`. Files that are
 /// equal keep their order.
 pub(super) fn sort(items: &mut [OrderedFile<'_>], gathers: bool, len: &impl Fn(&OrderedFile<'_>) -> u64) {
+    // `None` comes first: larger files precede those by class.
     items.sort_by_key(|item| (item.rank, item.class));
     for alike in items.chunk_by_mut(|a, b| (a.rank, a.class) == (b.rank, b.class)) {
         match alike[0].class {
