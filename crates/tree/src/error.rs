@@ -188,11 +188,11 @@ pub enum Error {
         why: String,
     },
     /// An option with an invalid value, by itself or in combination with others.
-    #[error("{option} {value}: {why}")]
+    #[error("{option}{}{value}: {why}", if value.is_empty() { "" } else { " " })]
     InvalidOption {
         /// Name of the option.
         option: &'static str,
-        /// Its value.
+        /// Its value; empty for a switch, which is only on or off.
         value: String,
         /// The reason, and the accepted values.
         why: String,
@@ -322,6 +322,11 @@ impl Error {
     /// Shorthand for [`Error::InvalidOption`].
     pub fn option(option: &'static str, value: impl ToString, why: impl Into<String>) -> Error {
         Error::InvalidOption { option, value: value.to_string(), why: why.into() }
+    }
+
+    /// Shorthand for [`Error::InvalidOption`] of a switch.
+    pub fn switch(option: &'static str, why: impl Into<String>) -> Error {
+        Error::option(option, "", why)
     }
 
     /// Shorthand for [`Error::BadPattern`].

@@ -36,7 +36,11 @@ pub(crate) fn run(args: &TarArgs) -> Result<CommandOutcome> {
     if target.is_none() {
         output::require_pipe_or_file("an archive")?;
     }
-    let how = args.compress.unwrap_or_else(|| target.and_then(StreamCompression::of_name));
+    let how = match (args.compress, target) {
+        (Some(given), _) => given,
+        (None, Some(path)) => compression_of_name(path)?,
+        (None, None) => None,
+    };
     let (threads, memory) = divide_memory(args, how)?;
     let image = open::in_order(&args.image, memory)?;
     let image = AlteredImage::new(image.image(), args.alter.resolve()?);
@@ -66,6 +70,14 @@ pub(crate) fn run(args: &TarArgs) -> Result<CommandOutcome> {
         say(format_args!("{}: {entries}, {bytes} in {} ({speed})", display(&options.name), units::span(spent.time)));
     }
     Ok(CommandOutcome::Done)
+}
+
+/// Returns the compression that the name of the archive means. A plain archive with the name of a compressed one would
+/// only be noticed by the program that reads it.
+fn compression_of_name(path: &Path) -> Result<Option<StreamCompression>, UsageError> {
+    StreamCompression::of_name(path).map_err(|why| {
+        UsageError(format!("-o {}: {why}; with --compress none, the archive is not compressed", display(path)))
+    })
 }
 
 /// Returns the number of threads, and the memory for reading the image. Compression takes the rest of `--memory`, on as

@@ -147,6 +147,11 @@ impl FsckOptions {
         // First, and before packfs would tell the format: callers try fsck.erofs on any image to see if it is
         // one.
         require_erofs(Path::new(&image), self.offset)?;
+        let names_part = self.path.as_ref().is_some_and(|path| components(path.as_bytes()).next().is_some());
+        if names_part && self.extract.is_none() {
+            // Before the path is looked up: whether it exists does not matter.
+            return Err(refusals::PART_OF_AN_IMAGE.error("--path, --nid"));
+        }
         // A path overrides a number, in any order.
         let nid = self.nid.filter(|nid| self.path.is_none() && nid.0 > 0);
         let target = find_entry(Path::new(&image), self.offset, nid, self.path.take());

@@ -135,7 +135,7 @@ mod tests {
     use crate::personalities::options::{OptionEffect, OptionValues};
 
     /// Command lines that are refused, with the reason; blanks separate words.
-    const EXAMPLES: [(&str, &str, &RefusedOption); 28] = [
+    const EXAMPLES: [(&str, &str, &RefusedOption); 29] = [
         ("mkfs.erofs", "--tar=headerball IMAGE x", &ARCHIVE_WITHOUT_DATA),
         ("mkfs.erofs", "--tar=f --clean=rvsp IMAGE x", &RESERVED_DATA),
         ("mkfs.erofs", "--blobdev=x --chunksize=4096 -zlz4 IMAGE x", &COMPRESSED_BLOB),
@@ -145,6 +145,7 @@ mod tests {
         ("mkfs.erofs", "--file-contexts=FILE IMAGE x", &LABEL_PATTERNS),
         ("mkfs.erofs", "--product-out=x IMAGE x", &ANDROIDS_OWNERS),
         ("fsck.erofs", "--path=/ EROFS --path=etc", &PART_OF_AN_IMAGE),
+        ("fsck.erofs", "--path=no/such/entry EROFS", &PART_OF_AN_IMAGE),
         ("mksquashfs", "/ IMAGE -regex -e (a)\\1", &BACK_REFERENCES),
         ("mksquashfs", "/ IMAGE -wildcards -e !(a)", &EXTENDED_PATTERNS),
         ("mksquashfs", "/ IMAGE -inode-time inode", &NEWEST_TIME),

@@ -105,7 +105,19 @@ fn an_output_that_is_a_stream_is_refused_at_once_with_a_way_out() {
 #[test]
 fn values_that_are_not_accepted_are_one_line_in_the_units_of_people() {
     let dir = things();
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 17] = [
+        (
+            &["build", "root", "-o", "x", "--stream", "--shards", "2"],
+            "building x: --stream: an image that is streamed cannot have shards",
+        ),
+        (
+            &["join", "p0", "-o", "x", "--as", "kdump", "--codec", "foo"],
+            "--codec foo: unknown codec `foo`; accepted: zstd, gzip, lzo, snappy, none",
+        ),
+        (
+            &["tar", "i.sqfs", "-o", "x.tar.lz4"],
+            "-o x.tar.lz4: packfs does not compress with lz4; accepted: gzip, xz, zstd, bzip2; with --compress none, the",
+        ),
         (&["build", "root", "-o", "x", "-c", "zst"], "--codec zst: unknown codec `zst`; accepted: zstd, gzip"),
         (
             &["build", "root", "-o", "x", "-c", "gzip:0"],

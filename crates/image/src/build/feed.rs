@@ -192,7 +192,7 @@ impl<'p, 'env, S> BlockFeed<'p, 'env, S> {
             None => Ok(()),
             Some(_) => {
                 let why = "the files of this source lie in a stream, which can only be read: unpack it first";
-                Err(Error::option("reflink", "true", why))
+                Err(Error::switch("reflink", why))
             }
         }
     }

@@ -265,7 +265,6 @@ pub(crate) fn check_shards(target: &AnyOptions) -> Result<()> {
 pub(super) fn refuse(target: &AnyOptions, why_not: impl Fn(&BuildOption) -> Option<&'static str>) -> Result<()> {
     for option in target.option_tables().into_iter().flatten() {
         if let (Some(why), Some(value)) = (why_not(option), (option.get)(target).first()) {
-            let value = if value.is_empty() { OsStr::new("true") } else { value };
             return Err(Error::option(option.name, name::display(value), why));
         }
     }

@@ -62,12 +62,17 @@ impl fmt::Display for StreamCompression {
 }
 
 impl StreamCompression {
-    /// Returns the compression that the ending of a file name means, if it means any.
-    pub fn of_name(path: &Path) -> Option<Self> {
+    /// Returns the compression that the ending of a file name means, if it means any. Fails with a description if packfs
+    /// does not write that format.
+    pub fn of_name(path: &Path) -> std::result::Result<Option<Self>, String> {
+        let Some(ending) = path.extension().and_then(|ending| ending.to_str()) else { return Ok(None) };
         // Files from other systems end in .TGZ as well.
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        let encoder = StreamEncoder::find(|format| format.has_ending(&ending))?;
-        Some(StreamCompression { codec: encoder.codec, level: encoder.default_level })
+        let ending = ending.to_ascii_lowercase();
+        let Some(format) = STREAM_FORMATS.iter().find(|format| format.has_ending(&ending)) else { return Ok(None) };
+        match StreamEncoder::find(|written| written.name == format.name) {
+            Some(encoder) => Ok(Some(StreamCompression { codec: encoder.codec, level: encoder.default_level })),
+            None => Err(format!("packfs does not compress with {}; accepted: gzip, xz, zstd, bzip2", format.name)),
+        }
     }
 
     /// Length of a piece: some times the distance over which the format finds repetitions.
@@ -338,15 +343,15 @@ mod tests {
             ("a.tar.gz", Some("gzip:6")),
             ("a.TZST", Some("zstd:3")),
             ("a.tar.zstd", Some("zstd:3")),
-            ("a.tar.lz4", None),
             ("a.tar", None),
             ("gz", None),
         ] {
-            assert_eq!(
-                StreamCompression::of_name(Path::new(name)).map(|how| how.to_string()).as_deref(),
-                how,
-                "{name}"
-            );
+            let compression = StreamCompression::of_name(Path::new(name)).unwrap();
+            assert_eq!(compression.map(|how| how.to_string()).as_deref(), how, "{name}");
+        }
+        for (name, format) in [("a.tar.lz4", "lz4"), ("a.tlz", "lzip"), ("a.tar.Z", "compress"), ("a.br", "brotli")] {
+            let refused = StreamCompression::of_name(Path::new(name)).unwrap_err();
+            assert!(refused.starts_with(&format!("packfs does not compress with {format};")), "{name}: {refused}");
         }
     }
 }

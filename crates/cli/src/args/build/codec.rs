@@ -62,9 +62,16 @@ impl TypedValueParser for CodecParser {
             asked.insert(ContextKind::Custom, ContextValue::String(packfs_codec::table::help()));
             return Err(asked);
         }
-        let complete = self.complete;
-        let parse =
-            move |text: &str| complete(text).parse().map(CodecArg).map_err(|e: packfs_codec::Error| e.to_string());
+        let CodecParser { complete, words } = *self;
+        let parse = move |text: &str| {
+            complete(text).parse().map(CodecArg).map_err(|error| match error {
+                // The library accepts codecs that this option does not.
+                packfs_codec::Error::UnknownCodec { name, .. } => {
+                    packfs_codec::Error::UnknownCodec { name, accepted: words().join(", ") }.to_string()
+                }
+                error => error.to_string(),
+            })
+        };
         TypedValueParser::parse_ref(&parse, command, arg, value)
     }
 

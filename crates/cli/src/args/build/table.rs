@@ -130,13 +130,13 @@ impl<T: OptionTable> TableArgs<T> {
 
     /// Applies the options to a draft.
     pub(super) fn apply(&self, draft: &mut OptionDraft) -> Result<(), UsageError> {
-        self.given.iter().try_for_each(|(option, value)| draft.set(option, value)).map_err(|error| usage(&error))
+        self.given.iter().try_for_each(|(option, value)| draft.set(option, value)).map_err(|error| name_option(&error))
     }
 }
 
 /// Decides the options that were left open, and starts no more threads than the process has room for.
 pub(super) fn resolve(draft: OptionDraft) -> Result<AnyOptions, UsageError> {
-    let mut target = draft.resolve().map_err(|error| usage(&error))?;
+    let mut target = draft.resolve().map_err(|error| name_option(&error))?;
     let threads = resources::threads_within_limits(target.common().threads, target.worker_memory());
     target.common_mut().threads = threads;
     Ok(target)
@@ -170,11 +170,11 @@ pub(super) fn is_in_a_table(id: &str) -> bool {
 }
 
 /// Turns an error of the library into one that names the option as it is typed.
-pub(super) fn usage(error: &packfs_image::Error) -> UsageError {
+pub(crate) fn name_option(error: &packfs_image::Error) -> UsageError {
     match error {
         packfs_image::Error::InvalidOption { option, value, why } if is_in_a_table(&id_of(option)) => {
-            let value = if value == "true" { String::new() } else { format!(" {value}") };
-            UsageError(format!("--{option}{value}: {why}"))
+            let space = if value.is_empty() { "" } else { " " };
+            UsageError(format!("--{option}{space}{value}: {why}"))
         }
         error => UsageError(error.to_string()),
     }

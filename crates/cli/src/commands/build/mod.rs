@@ -25,7 +25,7 @@ use packfs_image::{AnyImage, Error, OpenOptions, Plan};
 use self::report::BuildReport;
 pub(super) use self::report::OversizedLine;
 use super::{remote, sources};
-use crate::args::{BuildArgs, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, read};
+use crate::args::{BuildArgs, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, name_option, read};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::meter::ProgressMeter;
 use crate::output::{self, json, say, target, warnings};
@@ -64,7 +64,10 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
             (None, Some(source)) => format!("building {output} from {}", sources::name(source)),
             (None, None) => format!("building {output}"),
         };
-        anyhow::Error::new(error).context(doing)
+        match &error {
+            Error::InvalidOption { .. } => anyhow::Error::new(name_option(&error)).context(doing),
+            _ => anyhow::Error::new(error).context(doing),
+        }
     })?;
     notes.add_to(&mut summary);
     if !plan.quiet {

@@ -104,7 +104,7 @@ fn reflink(options: &ErofsOptions) -> Result<()> {
         (options.inode_digest.is_some(), "digests of files need their bytes"),
     ];
     let refused = needs_bytes.iter().find(|(asked, _)| options.reflink && *asked);
-    refused.map_or(Ok(()), |(_, why)| Err(Error::option("reflink", "true", *why)))
+    refused.map_or(Ok(()), |(_, why)| Err(Error::switch("reflink", *why)))
 }
 
 /// Refuses features without others that they need.

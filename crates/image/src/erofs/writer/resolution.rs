@@ -68,7 +68,7 @@ fn resolve_codec(options: &mut ErofsOptions, draft: &OptionDraft) -> Result<()> 
         options.build.codec = Choice::new(Codec::None);
     } else if codec.codec() != Codec::None {
         let why = format!("it is for uncompressed data, and the codec {codec} compresses: leave one out");
-        return Err(Error::option(option, "true", why));
+        return Err(Error::switch(option, why));
     }
     Ok(())
 }
