@@ -28,6 +28,7 @@ need zstd zstd
 need bzip2 bzip2
 need lzop lzop
 need util-linux unshare setsid
+need fdisk sfdisk
 need mount mount umount losetup
 need makedumpfile makedumpfile
 need crash crash

@@ -4,6 +4,7 @@
 //! - [`fsverity_digest`]: the digest by which fs-verity knows a file.
 //! - [`composefs`]: the objects to which images of composefs refer.
 //! - [`signature`]: signatures of root hashes, made and verified.
+//! - [`ddi`]: disk images with partitions for image, tree and signature.
 //! - [`consumer`]: what systemd or containerd will enforce for an image, and every mistake by name.
 //! - [`SystemdFiles`], [`ContainerdFiles`], [`LayerMetadata`]: names and contents of the files that consumers look for.
 //!
@@ -22,6 +23,7 @@ pub mod composefs;
 pub mod consumer;
 mod containerd;
 mod contents;
+pub mod ddi;
 mod error;
 mod fsverity;
 mod hashing;

@@ -13,6 +13,8 @@ pub struct SystemdFiles {
     pub hash_tree: PathBuf,
     /// The root hash in hexadecimal digits.
     pub root_hash: PathBuf,
+    /// The root hash of a tree for /usr, in hexadecimal digits.
+    pub usr_hash: PathBuf,
     /// The signature of the root hash, in DER.
     pub signature: PathBuf,
 }
@@ -24,6 +26,7 @@ impl SystemdFiles {
         SystemdFiles {
             hash_tree: with_suffix(&stem, ".verity"),
             root_hash: with_suffix(&stem, ".roothash"),
+            usr_hash: with_suffix(&stem, ".usrhash"),
             signature: with_suffix(&stem, ".roothash.p7s"),
         }
     }

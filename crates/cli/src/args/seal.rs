@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use packfs_seal::ddi::DdiType;
 use packfs_seal::verity::Uuid;
 use packfs_seal::{HashAlgorithm, from_hex};
 
+use super::known::NamedValueParser;
 use super::{EffortArgs, TalkArgs, value};
 
 /// Make the hash tree by which Linux verifies an image as it reads.
@@ -18,6 +20,7 @@ use super::{EffortArgs, TalkArgs, value};
 Examples:
   packfs seal root.erofs
   packfs seal root.erofs -o app.raw --for systemd --key key.pem --certificate cert.pem
+  packfs seal root.erofs -o disk.raw --for ddi --key key.pem --certificate cert.pem
   packfs seal layer.erofs --for containerd --force
   packfs seal root.erofs --root-hash-only
   packfs seal root.erofs --attach-signature root.p7s --certificate cert.pem")]
@@ -35,6 +38,13 @@ pub(crate) struct SealArgs {
     /// Name and arrange the files as a consumer expects them
     #[arg(long = "for", value_enum, value_name = "CONSUMER")]
     pub(crate) consumer: Option<SealConsumer>,
+
+    /// Type of the partition for --for ddi [default: root-ARCHITECTURE, of this machine]
+    ///
+    /// `root-` or `usr-` with an architecture: x86-64, x86, arm64, arm, riscv64, ppc64-le, s390x or loongarch64. By it,
+    /// systemd knows where the file system belongs.
+    #[arg(long, value_name = "TYPE", value_parser = partition_type())]
+    pub(crate) partition_type: Option<DdiType>,
 
     /// Append the tree to the image
     ///
@@ -131,11 +141,18 @@ pub(crate) enum SealConsumer {
     Systemd,
     /// The tree is appended; IMAGE.dmverity names it, IMAGE.sig is the signature
     Containerd,
+    /// A disk image with partitions for image, tree and signature (DDI)
+    Ddi,
 }
 
 /// Bytes that come before each block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockSalt(pub(crate) Vec<u8>);
+
+/// Returns the parser of types of partitions, which offers their names.
+fn partition_type() -> NamedValueParser<DdiType> {
+    NamedValueParser::of(|| DdiType::all().map(DdiType::name).collect())
+}
 
 fn salt(text: &str) -> Result<BlockSalt, String> {
     if text == "-" {

@@ -16,6 +16,7 @@ use super::{EffortArgs, SealConsumer, TalkArgs};
 Examples:
   packfs verify app.raw --as systemd
   packfs verify app.raw --as systemd --certificate cert.pem
+  packfs verify disk.raw --as ddi --certificate cert.pem
   packfs verify layer.erofs --as containerd --json")]
 pub(crate) struct VerifyArgs {
     /// Sealed image

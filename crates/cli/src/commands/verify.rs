@@ -22,6 +22,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
     let consumer = match args.consumer {
         SealConsumer::Systemd => ConsumerProgram::Systemd,
         SealConsumer::Containerd => ConsumerProgram::Containerd,
+        SealConsumer::Ddi => ConsumerProgram::Ddi,
     };
     let image = SealedImage { path: &args.image, data: &data, certificate: certificate.as_ref() };
     let meter = ProgressMeter::start(args.talk.quiet);

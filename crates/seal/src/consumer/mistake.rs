@@ -191,6 +191,41 @@ pub enum SealMistake {
         /// The file.
         path: PathBuf,
     },
+    /// No partition table: systemd takes the image for a bare file system.
+    #[error("there is no partition table: systemd takes the image for a file system without dm-verity")]
+    NoPartitionTable,
+    /// A partition table that nobody can read.
+    #[error("{0}")]
+    BadPartitionTable(&'static str),
+    /// Only the first of the two partition tables is sound.
+    #[error("the partition table at the end of the image is missing or differs: the image was cut off or changed")]
+    NoBackupTable,
+    /// No partition that systemd would mount.
+    #[error("there is no partition of a root or usr file system with a type that systemd knows")]
+    NoDataPartition,
+    /// No partition with a hash tree: verity is silently not set up.
+    #[error("there is no partition with a hash tree of this type: systemd uses the image without dm-verity")]
+    NoHashPartition,
+    /// A partition whose UUID is not that half of the root hash which it has to be.
+    #[error("a partition has the UUID {found}; by the root hash it must be {expected}: systemd does not find it")]
+    PartitionUuid {
+        /// UUID of the partition.
+        found: String,
+        /// UUID by which it is looked for.
+        expected: String,
+    },
+    /// No signature, though there is a certificate to verify one by.
+    #[error("there is no partition with a signature: the root hash is not signed")]
+    NoSignaturePartition,
+    /// A partition of a signature that systemd does not read.
+    #[error("the partition of the signature is not JSON with rootHash and signature")]
+    BadSignaturePartition,
+    /// The file beside the image, and the signature in it, are about different root hashes.
+    #[error("{} has another root hash than the partition of the signature", display(file))]
+    OtherSignedHash {
+        /// The file with the root hash, which comes first.
+        file: PathBuf,
+    },
 }
 
 impl SealMistake {
@@ -227,6 +262,15 @@ impl SealMistake {
             SealMistake::InvalidSignature(_) => "bad-signature",
             SealMistake::NoMetadata { .. } => "no-metadata",
             SealMistake::BadMetadata { .. } => "bad-metadata",
+            SealMistake::NoPartitionTable => "no-partition-table",
+            SealMistake::BadPartitionTable(_) => "bad-partition-table",
+            SealMistake::NoBackupTable => "no-backup-table",
+            SealMistake::NoDataPartition => "no-data-partition",
+            SealMistake::NoHashPartition => "no-hash-partition",
+            SealMistake::PartitionUuid { .. } => "partition-uuid",
+            SealMistake::NoSignaturePartition => "no-signature-partition",
+            SealMistake::BadSignaturePartition => "bad-signature-partition",
+            SealMistake::OtherSignedHash { .. } => "other-signed-hash",
         }
     }
 
@@ -238,10 +282,15 @@ impl SealMistake {
             | SealMistake::NoHashTree { .. }
             | SealMistake::HashTreeName { .. }
             | SealMistake::AppendedTree { .. }
-            | SealMistake::NoMetadata { .. } => KernelEnforcement::Unverified,
-            SealMistake::NoSignature { .. } | SealMistake::SignatureName { .. } | SealMistake::ImageGrown { .. } => {
-                KernelEnforcement::Unsigned
-            }
+            | SealMistake::NoMetadata { .. }
+            | SealMistake::NoPartitionTable
+            | SealMistake::NoHashPartition => KernelEnforcement::Unverified,
+            SealMistake::NoSignature { .. }
+            | SealMistake::SignatureName { .. }
+            | SealMistake::ImageGrown { .. }
+            | SealMistake::NoSignaturePartition => KernelEnforcement::Unsigned,
+            // The first table is used, and all that it leads to is verified.
+            SealMistake::NoBackupTable => KernelEnforcement::Signed,
             _ => KernelEnforcement::Refused,
         }
     }

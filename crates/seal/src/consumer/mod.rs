@@ -2,6 +2,7 @@
 //! being enforced has a name.
 
 mod containerd;
+mod ddi;
 mod mistake;
 mod parts;
 mod systemd;
@@ -25,6 +26,8 @@ pub enum ConsumerProgram {
     Systemd,
     /// The EROFS snapshotter of containerd, with dm-verity.
     Containerd,
+    /// systemd, for a disk image with partitions.
+    Ddi,
 }
 
 /// What the kernel will enforce for an image in the end, from the worst to the best.
@@ -75,6 +78,7 @@ pub fn examine(consumer: ConsumerProgram, image: SealedImage<'_>, effort: &HashE
     match consumer {
         ConsumerProgram::Systemd => systemd::examine(image, effort),
         ConsumerProgram::Containerd => containerd::examine(image, effort),
+        ConsumerProgram::Ddi => ddi::examine(image, effort),
     }
 }
 

@@ -42,7 +42,7 @@ packfs_blocks::options!(VerityOptions);
 
 impl VerityOptions {
     /// Fails for sizes that the format does not have.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         for (what, size) in [("data block size", self.data_block_size), ("hash block size", self.hash_block_size)] {
             check_block_size(what, size)?;
         }

@@ -9,6 +9,7 @@ use packfs_blocks::io::FileAt;
 use packfs_blocks::{Output, ReadAt};
 use packfs_image::{Builder, Codec};
 use packfs_seal::consumer::{ConsumerProgram, KernelEnforcement, SealExamination, SealedImage, examine};
+use packfs_seal::ddi::DdiPlan;
 use packfs_seal::signature::{SignerCertificate, SigningKey, sign};
 use packfs_seal::verity::{self, SUPERBLOCK_LEN, VerityOptions};
 use packfs_seal::{ContainerdFiles, LayerMetadata, RootHash, SystemdFiles};
@@ -59,6 +60,16 @@ impl SealedDir {
                 let files = SystemdFiles::of(&self.image());
                 let sealed = write(&files.hash_tree, 0, &[]);
                 fs::write(files.root_hash, sealed.root_hash.to_string()).unwrap();
+            }
+            ConsumerProgram::Ddi => {
+                let kind = "root-x86-64".parse().unwrap();
+                let plan = DdiPlan::new(kind, data.len() as u64, options).unwrap();
+                let output = Output::create(&self.image(), 0o666, true).unwrap();
+                output.write_all_at(&data, plan.data_start).unwrap();
+                let sealed = verity::seal(&data, options, plan.hash_start, Some(&output), &effort(2)).unwrap();
+                plan.write_table(&sealed, None, &output).unwrap();
+                output.commit().unwrap();
+                fs::write(SystemdFiles::of(&self.image()).root_hash, sealed.root_hash.to_string()).unwrap();
             }
             _ => {
                 let offset = data.len().next_multiple_of(options.hash_block_size as usize) as u64;
@@ -154,6 +165,56 @@ const CONTAINERD: &[MistakeCase] = &[
     ("tree-inside-data", KernelEnforcement::Refused, |dir| edit_superblock(dir, |superblock| superblock[72] += 1)),
 ];
 
+const DDI: &[MistakeCase] = &[
+    ("no-root-hash", KernelEnforcement::Unverified, |dir| fs::remove_file(dir.path("app.roothash")).unwrap()),
+    ("bad-root-hash", KernelEnforcement::Refused, |dir| fs::write(dir.path("app.roothash"), "").unwrap()),
+    ("other-root-hash", KernelEnforcement::Refused, |dir| {
+        fs::write(dir.path("app.roothash"), "ab".repeat(32)).unwrap()
+    }),
+    ("partition-uuid", KernelEnforcement::Refused, |dir| edit_table(dir, |entries| entries[16] ^= 1)),
+    ("partition-uuid", KernelEnforcement::Refused, |dir| edit_table(dir, |entries| entries[ENTRY_LEN + 31] ^= 1)),
+    ("no-partition-table", KernelEnforcement::Unverified, |dir| {
+        dir.edit("app.raw", |disk| drop(disk.drain(..FIRST_PARTITION)));
+    }),
+    ("bad-partition-table", KernelEnforcement::Refused, |dir| dir.edit("app.raw", |disk| disk[512 + 60] ^= 1)),
+    ("no-backup-table", KernelEnforcement::Unsigned, |dir| dir.edit("app.raw", |disk| disk.truncate(disk.len() - 512))),
+    ("no-data-partition", KernelEnforcement::Refused, |dir| edit_table(dir, |entries| entries[0] ^= 1)),
+    ("no-hash-partition", KernelEnforcement::Unverified, |dir| edit_table(dir, |entries| entries[ENTRY_LEN] ^= 1)),
+    ("no-superblock", KernelEnforcement::Refused, |dir| {
+        let at = hash_partition(dir);
+        dir.edit("app.raw", |disk| disk[at..at + SUPERBLOCK_LEN].fill(0));
+    }),
+    ("damaged-tree", KernelEnforcement::Refused, |dir| {
+        let at = hash_partition(dir) + 2 * TREE_AT;
+        dir.edit("app.raw", |disk| disk[at] ^= 1);
+    }),
+    ("damaged-data", KernelEnforcement::Refused, |dir| dir.edit("app.raw", |disk| disk[FIRST_PARTITION + 9000] ^= 1)),
+];
+
+/// Byte offset of the first partition of a disk image.
+const FIRST_PARTITION: usize = 1 << 20;
+/// Length of an entry of the partition table in bytes.
+const ENTRY_LEN: usize = 128;
+
+/// Changes the entries of the first partition table, whose checksums then are right.
+fn edit_table(dir: &SealedDir, change: impl FnOnce(&mut [u8])) {
+    dir.edit("app.raw", |disk| {
+        let (header, entries) = disk[512..1024 + 128 * ENTRY_LEN].split_at_mut(512);
+        change(entries);
+        header[88..92].copy_from_slice(&crc32fast::hash(entries).to_le_bytes());
+        header[16..20].fill(0);
+        let checksum = crc32fast::hash(&header[..92]);
+        header[16..20].copy_from_slice(&checksum.to_le_bytes());
+    });
+}
+
+/// Returns the byte offset of the partition with the tree.
+fn hash_partition(dir: &SealedDir) -> usize {
+    let disk = fs::read(dir.image()).unwrap();
+    let at = 1024 + ENTRY_LEN + 32;
+    usize::try_from(u64::from_le_bytes(disk[at..at + 8].try_into().unwrap()) * 512).unwrap()
+}
+
 fn edit_metadata(dir: &SealedDir, change: impl FnOnce(&mut LayerMetadata)) {
     let path = dir.path("app.raw.dmverity");
     let mut metadata = LayerMetadata::parse(&fs::read(&path).unwrap()).unwrap();
@@ -169,7 +230,7 @@ fn edit_superblock(dir: &SealedDir, change: impl FnOnce(&mut [u8])) {
 
 #[test]
 fn a_sound_seal_is_enforced() {
-    for consumer in [ConsumerProgram::Systemd, ConsumerProgram::Containerd] {
+    for consumer in [ConsumerProgram::Systemd, ConsumerProgram::Containerd, ConsumerProgram::Ddi] {
         let examination = SealedDir::new(consumer, &VerityOptions::default()).examine(None);
         assert_eq!(names(&examination), [""; 0], "{consumer:?}");
         assert_eq!(examination.enforcement, KernelEnforcement::Unsigned, "{consumer:?}");
@@ -179,7 +240,9 @@ fn a_sound_seal_is_enforced() {
 
 #[test]
 fn every_mistake_has_its_name_and_its_effect() {
-    for (consumer, cases) in [(ConsumerProgram::Systemd, SYSTEMD), (ConsumerProgram::Containerd, CONTAINERD)] {
+    let all =
+        [(ConsumerProgram::Systemd, SYSTEMD), (ConsumerProgram::Containerd, CONTAINERD), (ConsumerProgram::Ddi, DDI)];
+    for (consumer, cases) in all {
         for (name, enforcement, make) in cases {
             let dir = SealedDir::new(consumer, &VerityOptions::default());
             make(&dir);

@@ -34,8 +34,8 @@ pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
 pub(crate) use self::preset::BuildPreset;
 use self::reuse::ReuseArgs;
 use self::shards::ShardCountArgs;
-pub(crate) use self::table::{ids_without_shards, name_option};
 use self::table::{CompressionTable, ErofsTable, LayoutTable, SquashfsTable, TableArgs};
+pub(crate) use self::table::{ids_without_shards, name_option};
 use super::{EffortArgs, ExcludeArgs, OnError, RemoteArgs, TalkArgs, value};
 
 /// Pack directories, archives, images and pack lists into one image.

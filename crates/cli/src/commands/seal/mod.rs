@@ -11,13 +11,14 @@ use anyhow::{Context, Result};
 use packfs_blocks::io::FileAt;
 use packfs_blocks::{Output, ReadAt};
 use packfs_image::name::{display, encode};
+use packfs_seal::ddi::{DdiPlan, DdiSignature};
 use packfs_seal::verity::{self, VerityOptions};
 use packfs_seal::{FsVerityOptions, HashEffort, ImageContents, LayerMetadata, fsverity_digest};
 use serde::Serialize;
 
 use self::layout::SealLayout;
-use self::signing::RootSignature;
 pub(super) use self::signing::read_certificate;
+use self::signing::{MadeSignature, RootSignature, SignatureFiles};
 use super::print;
 use crate::args::{SealArgs, SealConsumer};
 use crate::output::failure::{CommandOutcome, UsageError};
@@ -46,12 +47,19 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
         meter.finish();
         return print(&format!("{}\n", sealed.root_hash));
     }
-    let signature = RootSignature::of(args)?;
-    let layout = SealLayout::of(args, signature.is_some())?;
-    let outputs = SealOutputs::create(&layout, args.force)?;
-    let sealed = outputs.fill(&image, &args.image, &options, &effort).with_context(name)?;
-    let signed = signature.map(|signature| signature.make(&sealed.root_hash)).transpose()?;
-    let files = outputs.commit(&sealed, signed.as_deref())?;
+    let signature = RootSignature::read(SignatureFiles {
+        key: args.key.as_deref(),
+        certificate: args.certificate.as_deref(),
+        made: args.attach_signature.as_deref(),
+    })?;
+    let outputs = SealOutputs::create(SealLayout::of(args, signature.is_some())?, args.force)?;
+    let disk = outputs.layout.disk.map(|kind| DdiPlan::new(kind, image.len(), &options)).transpose()?;
+    let sealed = outputs.fill(&image, &args.image, disk.as_ref(), &options, &effort).with_context(name)?;
+    let signature = signature.map(|signature| signature.make(&sealed.root_hash)).transpose()?;
+    if let Some(plan) = disk {
+        outputs.complete_disk(&plan, &sealed, signature.as_ref())?;
+    }
+    let files = outputs.commit(&sealed, signature.as_ref())?;
     meter.finish();
     report_seal(args, &sealed, &files)
 }
@@ -87,7 +95,7 @@ fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
     let size = |bytes: u64| u32::try_from(bytes).map_err(|_| UsageError(format!("block size {bytes} is not possible")));
     let usual = match args.consumer {
         Some(SealConsumer::Containerd) => LayerMetadata::usual_options(),
-        Some(SealConsumer::Systemd) | None => VerityOptions::default(),
+        Some(SealConsumer::Systemd | SealConsumer::Ddi) | None => VerityOptions::default(),
     };
     let data_block_size = size(args.data_block_size)?;
     let hash_block_size = size(args.hash_block_size)?;
@@ -104,9 +112,9 @@ fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
 }
 
 /// Files being written. None of them appears before all are complete.
-struct SealOutputs<'l> {
-    layout: &'l SealLayout,
-    /// A copy of the image, with the tree at its end if that is appended.
+struct SealOutputs {
+    layout: SealLayout,
+    /// A copy of the image, with the tree at its end if that is appended, or a disk image with both.
     image: Option<Output>,
     hash_tree: Option<Output>,
     signature: Option<Output>,
@@ -114,48 +122,66 @@ struct SealOutputs<'l> {
     root_hash: Output,
 }
 
-impl<'l> SealOutputs<'l> {
-    fn create(layout: &'l SealLayout, force: bool) -> Result<Self> {
+impl SealOutputs {
+    fn create(layout: SealLayout, force: bool) -> Result<Self> {
         let create = |path: &Path| target::create(path, target::READABLE, force);
         Ok(SealOutputs {
-            layout,
             image: layout.copy.as_deref().map(create).transpose()?,
             hash_tree: layout.hash_tree.as_deref().map(create).transpose()?,
             signature: layout.signature.as_deref().map(create).transpose()?,
             root_hash: create(&layout.root_hash)?,
+            layout,
         })
     }
 
-    /// Copies the image, and makes its tree.
+    /// Copies the image, and makes its tree. A disk image has both in their partitions.
     fn fill(
         &self,
         image: &Arc<dyn ReadAt>,
         path: &Path,
+        disk: Option<&DdiPlan>,
         options: &VerityOptions,
         effort: &HashEffort,
     ) -> Result<verity::VeritySeal> {
         if let Some(copy) = &self.image {
-            let copied = File::open(path).and_then(|file| copy.copy_from(&file, 0, image.len(), 0));
+            let start = disk.map_or(0, |plan| plan.data_start);
+            let copied = File::open(path).and_then(|file| copy.copy_from(&file, 0, image.len(), start));
             copied.with_context(|| format!("{}: cannot copy", display(copy.target())))?;
         }
-        let hash_offset = match self.hash_tree {
-            Some(_) => 0,
-            None => image.len().next_multiple_of(options.hash_block_size.into()),
+        let hash_offset = match (disk, &self.hash_tree) {
+            (Some(plan), _) => plan.hash_start,
+            (None, Some(_)) => 0,
+            (None, None) => image.len().next_multiple_of(options.hash_block_size.into()),
         };
         let output = self.hash_tree.as_ref().or(self.image.as_ref());
         Ok(verity::seal(&**image, options, hash_offset, output, effort)?)
     }
 
+    /// Writes the signature and the partition tables of a disk image.
+    fn complete_disk(
+        &self,
+        plan: &DdiPlan,
+        sealed: &verity::VeritySeal,
+        signature: Option<&MadeSignature>,
+    ) -> Result<()> {
+        let Some(disk) = &self.image else { return Ok(()) };
+        let signature = match signature {
+            Some(made) => Some(DdiSignature::new(&sealed.root_hash, &made.certificate, &made.der)?),
+            None => None,
+        };
+        plan.write_table(sealed, signature.as_ref(), disk).with_context(|| display(disk.target()).to_string())
+    }
+
     /// Completes all files; returns their names.
-    fn commit(self, sealed: &verity::VeritySeal, signature: Option<&[u8]>) -> Result<Vec<String>> {
+    fn commit(self, sealed: &verity::VeritySeal, signature: Option<&MadeSignature>) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for output in [self.image, self.hash_tree].into_iter().flatten() {
             names.push(encode(output.target().as_os_str().as_encoded_bytes()).into_owned());
             target::commit(output)?;
         }
-        if let (Some(output), Some(bytes)) = (self.signature, signature) {
+        if let (Some(output), Some(made)) = (self.signature, signature) {
             names.push(encode(output.target().as_os_str().as_encoded_bytes()).into_owned());
-            target::fill_bytes(output, bytes)?;
+            target::fill_bytes(output, &made.der)?;
         }
         names.push(encode(self.root_hash.target().as_os_str().as_encoded_bytes()).into_owned());
         target::fill(self.root_hash, &self.layout.root_hash_text(sealed))?;

@@ -8,11 +8,19 @@ use packfs_image::name::display;
 use packfs_seal::RootHash;
 use packfs_seal::signature::{DetachedSignature, SignerCertificate, SigningKey, sign};
 
-use crate::args::SealArgs;
 use crate::output::failure::UsageError;
 
 /// Largest file of a key, a certificate or a signature in bytes: all are a few KiB.
 const FILE_MAX: u64 = 1 << 20;
+
+/// Files that options name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SignatureFiles<'f> {
+    pub(super) key: Option<&'f Path>,
+    pub(super) certificate: Option<&'f Path>,
+    /// A signature that was made elsewhere.
+    pub(super) made: Option<&'f Path>,
+}
 
 /// How a signature comes about. Files are read, and compared as far as possible, before the image is.
 pub(super) enum RootSignature {
@@ -21,15 +29,15 @@ pub(super) enum RootSignature {
 }
 
 impl RootSignature {
-    /// Reads key, certificate and signature; `None` if the options name none.
-    pub(super) fn of(args: &SealArgs) -> Result<Option<Self>> {
-        let Some(certificate) = &args.certificate else { return Ok(None) };
+    /// Reads key, certificate and signature; `None` if there is no certificate.
+    pub(super) fn read(files: SignatureFiles<'_>) -> Result<Option<Self>> {
+        let Some(certificate) = files.certificate else { return Ok(None) };
         let certificate = read_certificate(certificate)?;
-        if let Some(path) = &args.key {
+        if let Some(path) = files.key {
             let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
             return Ok(Some(RootSignature::Made { key, certificate }));
         }
-        let Some(path) = &args.attach_signature else {
+        let Some(path) = files.made else {
             return Err(
                 UsageError("--certificate alone does not sign: also give --key or --attach-signature".into()).into()
             );
@@ -41,15 +49,25 @@ impl RootSignature {
     }
 
     /// Returns the signature of a root hash.
-    pub(super) fn make(self, root_hash: &RootHash) -> Result<Vec<u8>> {
+    pub(super) fn make(self, root_hash: &RootHash) -> Result<MadeSignature> {
         match self {
-            RootSignature::Made { key, certificate } => Ok(sign(root_hash, &key, &certificate)?),
+            RootSignature::Made { key, certificate } => {
+                let der = sign(root_hash, &key, &certificate)?;
+                Ok(MadeSignature { der, certificate })
+            }
             RootSignature::Attached { bytes, parsed, certificate, name } => {
                 parsed.verify(root_hash, &certificate).with_context(|| name)?;
-                Ok(bytes)
+                Ok(MadeSignature { der: bytes, certificate })
             }
         }
     }
+}
+
+/// A signature of the root hash, and the certificate that verifies it.
+pub(super) struct MadeSignature {
+    /// PKCS#7 in DER.
+    pub(super) der: Vec<u8>,
+    pub(super) certificate: SignerCertificate,
 }
 
 /// Reads a certificate.
