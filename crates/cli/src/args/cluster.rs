@@ -117,6 +117,9 @@ impl Args for PlannedBuild {
             "prefix",
             "reuse",
             "reuse_index",
+            "seal",
+            "seal_certificate",
+            "seal_key",
             "spool",
         ];
         let remote = if cfg!(feature = "remote") { &["remote_cache", "remote_unversioned"][..] } else { &[] };

@@ -42,7 +42,10 @@ pub(crate) use bench::{
     BenchArgs, BenchBuildArgs, BenchCodecsArgs, BenchCommand, BenchMemoryArgs, BenchQuickArgs, BenchReadArgs,
     BenchReportArgs, BenchSplitArgs, MeasuringArgs,
 };
-pub(crate) use build::{BuildArgs, BuildPlan, BuildPreset, FormatChoice, FsConfigFrom, ListPaths, RulesFrom, fastest};
+pub(crate) use build::{
+    BuildArgs, BuildPlan, BuildPreset, BuildSeal, FormatChoice, FsConfigFrom, ListPaths, RulesFrom, fastest,
+    name_option,
+};
 pub(crate) use cluster::{AssembleArgs, BuildList, PlanArgs, ShardArgs, StatusArgs, TaskEngine};
 pub(crate) use compare::{CheckArgs, DiffArgs};
 #[cfg(feature = "serve")]

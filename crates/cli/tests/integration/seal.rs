@@ -149,6 +149,122 @@ fn fs_verity_has_the_digest_of_fsverity() {
 }
 
 #[test]
+fn disk_images_are_what_systemd_and_fdisk_read() {
+    let test = "disk_images_are_what_systemd_and_fdisk_read";
+    if !["systemd-dissect", "veritysetup", "openssl", "sfdisk"].iter().all(|program| have(test, program)) {
+        return;
+    }
+    let dir = inputs(&["key", "other"]);
+    let dir = dir.path();
+    let seal = ["seal", "erofs", "--for", "ddi", "-fq"];
+    let by = ["--key", "key.pem", "--certificate", "key.crt"];
+    succeed(dir, &[&seal[..], &["-o", "disk.raw", "--partition-type", "root-x86-64"], &by].concat());
+    let root_hash = fs::read_to_string(dir.join("disk.roothash")).unwrap();
+
+    let told = judge(dir, "sfdisk", &["--verify", "disk.raw"]);
+    assert!(told.contains("No errors detected"), "{told}");
+    let table = judge(dir, "sfdisk", &["--dump", "disk.raw"]).to_lowercase().replace('-', "");
+    let sectors = |line: &str, field: &str| -> u64 {
+        let (_, rest) = line.split_once(field).unwrap();
+        rest.trim_start_matches([' ', '=']).split(',').next().unwrap().parse().unwrap()
+    };
+    let partitions: Vec<&str> = table.lines().filter(|line| line.contains("start=")).collect();
+    assert!(partitions[0].contains(&root_hash[..32]) && partitions[1].contains(&root_hash[32..]), "{table}");
+    let disk = fs::read(dir.join("disk.raw")).unwrap();
+    for (line, name) in partitions.iter().zip(["data", "tree", "signature"]) {
+        let start = usize::try_from(sectors(line, "start") * 512).unwrap();
+        let len = usize::try_from(sectors(line, "size") * 512).unwrap();
+        fs::write(dir.join(name), &disk[start..start + len]).unwrap();
+    }
+    assert_eq!(fs::read(dir.join("data")).unwrap(), fs::read(dir.join("erofs")).unwrap());
+    judge(dir, "veritysetup", &["verify", "data", "tree", &root_hash]);
+
+    // The JSON of the signature, as openssl sees it.
+    let json = fs::read_to_string(dir.join("signature")).unwrap();
+    let json = json.trim_end_matches('\0');
+    let field = |name: &str| json.split(&format!("\"{name}\":\"")).nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(field("rootHash"), root_hash);
+    let fingerprint = judge(dir, "openssl", &["x509", "-in", "key.crt", "-noout", "-fingerprint", "-sha256"]);
+    let fingerprint = fingerprint.trim().rsplit('=').next().unwrap().replace(':', "").to_lowercase();
+    assert_eq!(field("certificateFingerprint"), fingerprint);
+    fs::write(dir.join("base64"), field("signature")).unwrap();
+    judge(dir, "openssl", &["base64", "-d", "-A", "-in", "base64", "-out", "p7s"]);
+    let verify = ["smime", "-verify", "-binary", "-inform", "der", "-in", "p7s", "-content", "disk.roothash"];
+    judge(dir, "openssl", &[&verify[..], &["-certfile", "key.crt", "-nointern", "-noverify"]].concat());
+
+    // Like the tests that mount, this one needs loop devices.
+    if rustix::process::geteuid().is_root() {
+        let shown = judge(dir, "systemd-dissect", &["--no-pager", "disk.raw"]);
+        assert!(shown.contains("signed") && shown.contains("root-verity-sig"), "{shown}");
+    }
+
+    let verify = |certificate| run_in(dir, &["verify", "disk.raw", "--as", "ddi", "--certificate", certificate]);
+    let trusted = verify("key.crt");
+    assert!(trusted.status.success() && stderr(&trusted).contains("by a signed root hash"), "{}", stderr(&trusted));
+    let mistake = |ran: std::process::Output| String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(mistake(verify("other.crt")).starts_with("other-signer"));
+    fs::write(dir.join("disk.roothash"), "ab".repeat(32)).unwrap();
+    assert!(mistake(verify("key.crt")).starts_with("other-signed-hash"));
+    fs::remove_file(dir.join("disk.roothash")).unwrap();
+    assert!(verify("key.crt").status.success(), "the signature has the root hash, too");
+
+    succeed(dir, &[&seal[..], &["-o", "usr.raw", "--partition-type", "usr-arm64"]].concat());
+    assert!(dir.join("usr.usrhash").exists());
+    assert!(run_in(dir, &["verify", "usr.raw", "--as", "ddi"]).status.success());
+    assert!(
+        mistake(run_in(dir, &["verify", "usr.raw", "--as", "ddi", "--certificate", "key.crt"]))
+            .starts_with("no-signature-p")
+    );
+}
+
+#[test]
+fn a_build_seals_its_image_as_seal_does() {
+    let dir = inputs(&["key"]);
+    let dir = dir.path();
+    for format in FORMATS {
+        let build = ["build", "root", "-o", "built.raw", "--format", format, "-f", "--seal", "--json", "-q"];
+        let json = succeed(dir, &build);
+        let ours = ["verity", "roothash"].map(|suffix| fs::read(dir.join(format!("built.{suffix}"))).unwrap());
+        succeed(dir, &["seal", "built.raw", "-fq"]);
+        let theirs = ["verity", "roothash"].map(|suffix| fs::read(dir.join(format!("built.{suffix}"))).unwrap());
+        assert!(ours == theirs, "{format}");
+        assert!(json.contains(&format!("\"root_hash\": \"{}\"", String::from_utf8_lossy(&ours[1]))), "{json}");
+    }
+    let signed = ["--seal", "--seal-key", "key.pem", "--seal-certificate", "key.crt"];
+    succeed(dir, &[&["build", "root", "-o", "signed.raw", "-q"], &signed[..]].concat());
+    let verify = ["verify", "signed.raw", "--as", "systemd", "--certificate", "key.crt"];
+    assert!(stderr(&run_in(dir, &verify)).contains("by a signed root hash"));
+    // Linux refuses a tree whose blocks are larger than those of the file system.
+    succeed(dir, &["build", "root", "-o", "small.raw", "--format", "erofs", "--fs-block", "1K", "--seal", "-q"]);
+    assert!(run_in(dir, &["verify", "small.raw", "--as", "systemd"]).status.success());
+
+    for (status, line, why) in [
+        (2, "--seal-key key.pem", "--seal"),
+        (2, "--seal --seal-key key.pem", "--seal-certificate"),
+        (2, "--seal --no-pad", "--no-pad"),
+        (2, "--seal --offset 4K", "--offset"),
+        (1, "--seal --seal-key none --seal-certificate key.crt", "none: cannot read"),
+    ] {
+        let line: Vec<&str> = line.split(' ').collect();
+        let told = fail(dir, status, &[&["build", "root", "-o", "new.raw"], &line[..]].concat());
+        assert!(told.contains(why) && !dir.join("new.raw").exists(), "{line:?}: {told}");
+    }
+    fs::write(dir.join("kept.roothash"), "mine").unwrap();
+    assert!(fail(dir, 1, &["build", "root", "-o", "kept.raw", "--seal"]).contains("kept.roothash exists"));
+    assert!(!dir.join("kept.raw").exists() && !dir.join("kept.verity").exists());
+}
+
+#[test]
+fn a_disk_image_does_not_depend_on_threads_and_time() {
+    let dir = inputs(&[]);
+    let sealed = |jobs| {
+        succeed(dir.path(), &["seal", "squashfs", "--for", "ddi", "-o", "disk.raw", "-f", "-q", "-j", jobs]);
+        fs::read(dir.path().join("disk.raw")).unwrap()
+    };
+    assert!(["1", "4"].iter().all(|jobs| sealed(jobs) == sealed("0")));
+}
+
+#[test]
 fn verify_says_what_is_enforced_and_names_mistakes() {
     let dir = inputs(&[]);
     let dir = dir.path();
@@ -186,6 +302,11 @@ fn wrong_use_is_told() {
         (2, "seal erofs --for systemd", "-o NAME.raw"),
         (2, "seal erofs --for systemd -o a.raw --append", "leave out --append"),
         (2, "seal erofs --append", "--force"),
+        (2, "seal erofs --for ddi", "-o NAME.raw"),
+        (2, "seal erofs --for ddi -o a.img", "-o NAME.raw"),
+        (2, "seal erofs --for ddi -o a.raw --append", "leave out --append"),
+        (2, "seal erofs --for ddi -o a.raw --partition-type root", "usr-ARCHITECTURE"),
+        (2, "seal erofs --partition-type root-x86-64", "--for ddi"),
         (2, "seal erofs --key k", "--certificate"),
         (2, "seal erofs --certificate k", "k: cannot read"),
         (2, "seal erofs --salt x", "hexadecimal"),

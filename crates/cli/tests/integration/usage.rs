@@ -321,6 +321,9 @@ fn help_of_plan_lists_nothing_that_plans_refuse() {
         "--prefix",
         "--refer",
         "--reuse",
+        "--seal",
+        "--seal-certificate",
+        "--seal-key",
         "--spool",
         "--stream",
     ];

@@ -29,7 +29,7 @@ const SPELLED_OUT: [&str; 9] = [
 
 /// Options that [`BuildPlan::in_full`] leaves out: sources, output and reports. A preset stands for options that are
 /// spelled out.
-const NO_PART_OF_THE_BUILD: [&str; 10] = [
+const NO_PART_OF_THE_BUILD: [&str; 13] = [
     "sources",
     "output",
     "preset",
@@ -41,6 +41,10 @@ const NO_PART_OF_THE_BUILD: [&str; 10] = [
     // There is no dry run of such an image.
     "composefs",
     "objects",
+    // The image is the same without a seal.
+    "seal",
+    "seal_key",
+    "seal_certificate",
 ];
 
 /// Options of the command line that are repeated unchanged.

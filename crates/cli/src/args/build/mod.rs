@@ -10,6 +10,7 @@ mod layer;
 mod plan;
 mod preset;
 mod reuse;
+mod seal;
 mod shards;
 mod table;
 
@@ -33,6 +34,8 @@ pub(super) use self::layer::{AnyLayer, ErofsLayer};
 pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
 pub(crate) use self::preset::BuildPreset;
 use self::reuse::ReuseArgs;
+pub(crate) use self::seal::BuildSeal;
+use self::seal::BuildSealArgs;
 use self::shards::ShardCountArgs;
 use self::table::{CompressionTable, ErofsTable, LayoutTable, SquashfsTable, TableArgs};
 pub(crate) use self::table::{ids_without_shards, name_option};
@@ -303,6 +306,9 @@ pub(crate) struct BuildArgs {
     /// Do not decode each block after encoding, nor read the metadata back
     #[arg(help_heading = "Verification", long, overrides_with = "verify")]
     no_verify: bool,
+
+    #[command(flatten)]
+    seal: BuildSealArgs,
 
     #[command(flatten)]
     composefs: ComposefsArgs,

@@ -12,7 +12,7 @@ use packfs_image::{BuildRequest, erofs, squashfs};
 use packfs_seal::HashAlgorithm;
 
 use super::full::GivenOptions;
-use super::{BuildArgs, FormatChoice, table};
+use super::{BuildArgs, BuildSeal, FormatChoice, table};
 use crate::args::RemoteArgs;
 use crate::output::failure::UsageError;
 
@@ -68,6 +68,8 @@ pub(crate) struct BuildPlan {
     pub(crate) composefs: Option<HashAlgorithm>,
     /// Directory for the objects of such an image.
     pub(crate) objects: Option<PathBuf>,
+    /// Seal to make beside the image.
+    pub(crate) seal: Option<BuildSeal>,
     pub(crate) dry_run: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -138,6 +140,7 @@ impl BuildArgs {
             image_time,
             composefs: self.composefs.composefs,
             objects: self.composefs.objects,
+            seal: self.seal.resolve(),
             dry_run: self.dry_run,
             json: self.json,
             quiet: self.talk.quiet,
@@ -227,6 +230,7 @@ impl BuildArgs {
             (self.shards.resolve().is_some(), "--shards"),
             (self.append.is_some(), "--append"),
             (self.reuse.is_given(), "--reuse and --index"),
+            (self.seal.is_given(), "--seal"),
         ];
         match others.iter().find(|(given, _)| *given && self.output.as_os_str() == "-") {
             Some((_, option)) => {

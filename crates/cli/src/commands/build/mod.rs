@@ -24,6 +24,7 @@ use packfs_image::{AnyImage, Error, OpenOptions, Plan};
 
 use self::report::BuildReport;
 pub(super) use self::report::OversizedLine;
+use super::seal::PendingSeal;
 use super::{remote, sources};
 use crate::args::{BuildArgs, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, name_option, read};
 use crate::output::failure::{CommandOutcome, UsageError};
@@ -52,10 +53,15 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     } else {
         target::refuse_stream(&plan.output)?;
     }
+    let force = plan.request.target.common().force;
+    let seal = plan.seal.as_ref().map(|seal| PendingSeal::prepare(&plan.output, seal, force)).transpose()?;
     let meter = if plan.percentage { ProgressMeter::percentage() } else { ProgressMeter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
     let mut notes = RequestNotes::default();
     let built = write_image(&plan, &progress, &mut notes);
+    let threads = plan.request.target.common().threads;
+    let seal = seal.filter(|_| built.is_ok());
+    let sealed = seal.map(|seal| seal.complete(&plan.output, threads, &progress));
     let spent = meter.finish();
     let mut summary = built.map_err(|error| {
         let output = display(&plan.output);
@@ -69,6 +75,7 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
             _ => anyhow::Error::new(error).context(doing),
         }
     })?;
+    let root_hash = sealed.transpose()?;
     notes.add_to(&mut summary);
     if !plan.quiet {
         warnings::print(&summary.warnings);
@@ -76,7 +83,8 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     for (_, why) in &summary.left_out {
         say(format_args!("packfs: left out: {why}"));
     }
-    let report = BuildReport::new(&plan, &summary, &spent, &progress.stages);
+    let mut report = BuildReport::new(&plan, &summary, &spent, &progress.stages);
+    report.root_hash = root_hash.map(|root_hash| root_hash.to_string());
     if plan.json {
         json::print(&report)?;
     } else if !plan.quiet {

@@ -136,6 +136,8 @@ pub(in crate::commands) struct BuildReport<'a> {
     peak_memory: u64,
     /// Seconds of each stage.
     stages: StageTimes,
+    /// Root hash of the hash tree in hexadecimal digits; null without `--seal`.
+    pub(super) root_hash: Option<String>,
     #[serde(flatten)]
     summary: &'a BuildSummary,
 }
@@ -158,6 +160,7 @@ impl<'a> BuildReport<'a> {
             bytes_per_second: units::per_second(file_bytes, spent.time),
             ratio: units::ratio(file_bytes, size),
             peak_memory: spent.peak_memory,
+            root_hash: None,
             summary,
         }
     }
@@ -195,6 +198,9 @@ impl fmt::Display for BuildReport<'_> {
             let fetch = units::bytes(reused.update_bytes);
             let block = units::bytes(reused.update_block);
             writeln!(out, "update      {fetch} to fetch with the old image at hand (by blocks of {block})")?;
+        }
+        if let Some(root_hash) = &self.root_hash {
+            writeln!(out, "root hash   {root_hash}")?;
         }
         let time = units::span(Duration::from_secs_f64(self.seconds));
         let speed = units::bytes(self.bytes_per_second);

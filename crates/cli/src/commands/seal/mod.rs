@@ -1,5 +1,6 @@
 //! `packfs seal`: hash trees of dm-verity, signatures, and the files beside an image.
 
+mod built;
 mod layout;
 mod signing;
 
@@ -16,6 +17,7 @@ use packfs_seal::verity::{self, VerityOptions};
 use packfs_seal::{FsVerityOptions, HashEffort, ImageContents, LayerMetadata, fsverity_digest};
 use serde::Serialize;
 
+pub(super) use self::built::PendingSeal;
 use self::layout::SealLayout;
 pub(super) use self::signing::read_certificate;
 use self::signing::{MadeSignature, RootSignature, SignatureFiles};
