@@ -43,7 +43,7 @@ pub(crate) struct SealArgs {
     ///
     /// `root-` or `usr-` with an architecture: x86-64, x86, arm64, arm, riscv64, ppc64-le, s390x or loongarch64. By it,
     /// systemd knows where the file system belongs.
-    #[arg(long, value_name = "TYPE", value_parser = partition_type())]
+    #[arg(long, value_name = "TYPE", value_parser = partition_type(), hide_possible_values = true)]
     pub(crate) partition_type: Option<DdiType>,
 
     /// Append the tree to the image

@@ -103,7 +103,7 @@ impl OptionDraft {
     /// [`Error::InvalidOption`] for a value that the option never takes. What depends on other options is checked by
     /// [`OptionDraft::resolve`].
     pub fn set(&mut self, option: &'static BuildOption, value: &OsStr) -> Result<()> {
-        (option.set)(self, value).map_err(|why| Error::option(option.name, name::display(value), why))?;
+        (option.set)(self, value).map_err(|why| refused(option, value, why))?;
         self.given.push((option, value.to_owned()));
         Ok(())
     }
@@ -248,6 +248,14 @@ pub(crate) fn size_text(bytes: u32) -> OsString {
     units::in_powers(bytes.into()).into()
 }
 
+/// Returns the error of an option with a value; a switch has an empty one.
+fn refused(option: &BuildOption, value: &OsStr, why: impl Into<String>) -> Error {
+    match value.is_empty() {
+        true => Error::switch(option.name, why),
+        false => Error::option(option.name, name::display(value), why),
+    }
+}
+
 /// Returns the values of a switch.
 pub(crate) fn switch(is_on: bool) -> Vec<OsString> {
     is_on.then(OsString::new).into_iter().collect()
@@ -265,7 +273,7 @@ pub(crate) fn check_shards(target: &AnyOptions) -> Result<()> {
 pub(super) fn refuse(target: &AnyOptions, why_not: impl Fn(&BuildOption) -> Option<&'static str>) -> Result<()> {
     for option in target.option_tables().into_iter().flatten() {
         if let (Some(why), Some(value)) = (why_not(option), (option.get)(target).first()) {
-            return Err(Error::option(option.name, name::display(value), why));
+            return Err(refused(option, value, why));
         }
     }
     Ok(())
