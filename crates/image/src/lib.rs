@@ -230,6 +230,7 @@ pub mod sink;
 pub mod source;
 pub mod squashfs;
 pub mod stats;
+pub mod stored_blocks;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

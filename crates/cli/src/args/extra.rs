@@ -40,7 +40,8 @@ pub(crate) struct ManArgs {
 
 /// Returns all commands. This is a separate list, as the definition of all commands contains this one.
 fn commands() -> Vec<&'static str> {
-    let images = ["build", "extract", "tar", "list", "cat", "info", "check", "diff", "seal", "verify", "oci"];
+    let images =
+        ["build", "extract", "tar", "list", "cat", "info", "check", "diff", "delta", "apply", "seal", "verify", "oci"];
     let dumps = ["split", "join"];
     let mounts: &[&str] = if cfg!(feature = "mount") { &["mount", "umount"] } else { &[] };
     let serving: &[&str] = if cfg!(feature = "serve") { &["serve", "explore"] } else { &[] };

@@ -9,6 +9,7 @@ mod bench;
 mod build;
 mod cluster;
 mod compare;
+mod delta;
 mod each;
 #[cfg(feature = "serve")]
 mod explore;
@@ -48,6 +49,7 @@ pub(crate) use build::{
 };
 pub(crate) use cluster::{AssembleArgs, BuildList, PlanArgs, ShardArgs, StatusArgs, TaskEngine};
 pub(crate) use compare::{CheckArgs, DiffArgs};
+pub(crate) use delta::{ApplyArgs, DeltaArgs};
 #[cfg(feature = "serve")]
 pub(crate) use explore::ExploreArgs;
 pub(crate) use extra::{CompletionsArgs, ManArgs};
@@ -106,6 +108,8 @@ pub(crate) enum PackfsCommand {
     Info(InfoArgs),
     Check(CheckArgs),
     Diff(DiffArgs),
+    Delta(DeltaArgs),
+    Apply(ApplyArgs),
     Seal(Box<SealArgs>),
     Verify(VerifyArgs),
     Oci(Box<OciArgs>),

@@ -1,11 +1,13 @@
 //! One file per command: takes its arguments, calls the library, prints the result.
 
+mod apply;
 mod bench;
 mod build;
 pub(crate) mod cat;
 mod check;
 mod cluster;
 mod completions;
+mod delta;
 pub(crate) mod diff;
 #[cfg(feature = "serve")]
 mod explore;
@@ -50,6 +52,8 @@ pub(crate) fn run(command: PackfsCommand) -> Result<CommandOutcome> {
         PackfsCommand::Info(args) => info::run(&args),
         PackfsCommand::Check(args) => check::run(&args),
         PackfsCommand::Diff(args) => diff::run(&args),
+        PackfsCommand::Delta(args) => delta::run(&args),
+        PackfsCommand::Apply(args) => apply::run(&args),
         PackfsCommand::Seal(args) => seal::run(&args),
         PackfsCommand::Verify(args) => verify::run(&args),
         PackfsCommand::Oci(args) => oci::run(&args),

@@ -189,6 +189,11 @@ impl<'e> ErrorCause<'e> {
             None => {}
         }
         match error.downcast_ref() {
+            Some(packfs_delta::Error::Image(error)) => return ErrorCause::Image(error),
+            Some(packfs_delta::Error::Interrupted) => return ErrorCause::Interrupted,
+            _ => {}
+        }
+        match error.downcast_ref() {
             Some(packfs_seal::Error::Interrupted) => ErrorCause::Interrupted,
             Some(error) => ErrorCause::Seal(error),
             None => ErrorCause::Other,

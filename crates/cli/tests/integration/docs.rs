@@ -132,6 +132,11 @@ fn guide_sealed_images() {
 }
 
 #[test]
+fn guide_updates() {
+    page("guide_updates", "docs/guide/updates.md");
+}
+
+#[test]
 fn guide_container_layers() {
     page("guide_container_layers", "docs/guide/container-layers.md");
 }

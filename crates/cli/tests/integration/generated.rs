@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::{fail, have, succeed};
 
-const COMMANDS: [&str; 28] = [
+const COMMANDS: [&str; 30] = [
     "build",
     "extract",
     "tar",
@@ -14,6 +14,8 @@ const COMMANDS: [&str; 28] = [
     "info",
     "check",
     "diff",
+    "delta",
+    "apply",
     "seal",
     "verify",
     "oci",

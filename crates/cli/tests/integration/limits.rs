@@ -127,6 +127,7 @@ const CASES: &[Case] = &[
     case("check ../in/a.sqfs -q -j 8"),
     case("check ../in/a.erofs -q -j 8"),
     case("check ../in/xz.sqfs -q -j 8 --against ../in/src"),
+    case("delta ../in/a.sqfs ../in/xz.sqfs -o o.patch -q -j 8"),
     case("seal ../in/a.sqfs -o o.sqfs -q -j 8"),
     case("seal ../in/a.erofs --for containerd -o o.erofs -q -j 8"),
     case("diff ../in/a.sqfs ../in/a.erofs -j 8"),

@@ -11,6 +11,7 @@ mod cat;
 mod common;
 mod composefs;
 mod convert;
+mod delta;
 mod digests;
 mod docs;
 mod drop_in;

@@ -176,6 +176,7 @@ fn documents_of_images_are_valid() {
     sample(dir);
     let documents = PrintedDocuments { dir, collected: RefCell::default() };
     of_images(&documents);
+    of_patches(&documents);
     of_seals(&documents);
     of_layers(&documents);
     of_clusters(&documents);
@@ -233,6 +234,11 @@ fn of_images(documents: &PrintedDocuments<'_>) {
 fn damage(path: &Path, offset: u64) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.write_all_at(&[0xff; 64], offset).unwrap();
+}
+
+fn of_patches(documents: &PrintedDocuments<'_>) {
+    documents.take("delta", 0, "delta a.squashfs b.squashfs -o patch");
+    documents.take("apply", 0, "apply a.squashfs patch -o applied");
 }
 
 fn of_seals(documents: &PrintedDocuments<'_>) {

@@ -13,6 +13,7 @@ use serde_json::{Map, Serializer, Value, json};
 
 use super::SCHEMAS;
 use super::fields::fields_page;
+use crate::commands::apply::ApplyReport;
 use crate::commands::bench::build::BuildResult;
 use crate::commands::bench::codecs::CodecResult;
 use crate::commands::bench::read::ReadResult;
@@ -24,6 +25,7 @@ use crate::commands::build::report::BuildReport;
 use crate::commands::check::CheckReport;
 use crate::commands::cluster::scan::ScannedPart;
 use crate::commands::cluster::{AssembledImage, AssembledSet, ClusterReport, PackedShard, PlanFigures};
+use crate::commands::delta::DeltaReport;
 use crate::commands::diff::DiffReport;
 use crate::commands::info::erofs::ErofsInfo;
 use crate::commands::info::squashfs::SquashfsInfo;
@@ -77,6 +79,7 @@ fn document_schema<T: JsonDocument + JsonSchema, About: JsonSchema>(generator: &
 /// Returns the documents that a command prints.
 fn documents(command: &str) -> Vec<DocumentSchema> {
     match command {
+        "apply" => vec![document::<ApplyReport>()],
         "assemble" => {
             vec![cluster_document::<AssembledImage>(), cluster_document::<AssembledSet>()]
         }
@@ -87,6 +90,7 @@ fn documents(command: &str) -> Vec<DocumentSchema> {
         "bench-split" => vec![document::<BenchDocument<'_, SplitResult<'_>>>()],
         "build" => vec![document::<BuildReport<'_>>(), document::<DryRunReport<'_>>(), document::<ComposefsReport>()],
         "check" => vec![document::<CheckReport<'_>>(), document::<DumpCheck<'_>>()],
+        "delta" => vec![document::<DeltaReport>()],
         "diff" => vec![document::<DiffReport<'_>>()],
         "info" => vec![
             document_about::<InfoDocument<SquashfsInfo>, SquashfsInfo>(),

@@ -16,7 +16,8 @@ macro_rules! schema_files {
 
 /// Names and texts of all schemas. A name is that of the command, whose words are joined by `-`; `bench-results` is about
 /// the lines of the files that `packfs bench` writes.
-const SCHEMAS: [(&str, &str); 23] = schema_files![
+const SCHEMAS: [(&str, &str); 25] = schema_files![
+    "apply",
     "assemble",
     "bench-build",
     "bench-codecs",
@@ -25,6 +26,7 @@ const SCHEMAS: [(&str, &str); 23] = schema_files![
     "bench-split",
     "build",
     "check",
+    "delta",
     "diff",
     "info",
     "join",

@@ -133,6 +133,13 @@ pub(crate) static CASES: &[StreamCase] = &[
     result("diff", "diff IN/squashfs IN/other").with_findings(),
     result("diff", "diff IN/squashfs IN/other --json").with_findings(),
     silent("diff", "diff IN/squashfs IN/root"),
+    silent("delta", "delta IN/squashfs IN/erofs -o patch"),
+    result("delta", "delta IN/erofs IN/squashfs -o patch --json"),
+    StreamCase { prepare: "PACKFS delta IN/erofs IN/squashfs -o p -q", ..silent("apply", "apply IN/erofs p -o new") },
+    StreamCase {
+        prepare: "PACKFS delta IN/erofs IN/squashfs -o p -q",
+        ..result("apply", "apply IN/erofs p -o new --json")
+    },
     silent("seal", "seal IN/squashfs -o sealed"),
     result("seal", "seal IN/erofs -o sealed --append --json"),
     result("seal", "seal IN/squashfs --root-hash-only"),

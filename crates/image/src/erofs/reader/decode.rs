@@ -328,7 +328,7 @@ impl ErofsReader {
 
     /// Returns true if streams are at the end of their clusters. Those of LZ4 originally were not,
     /// and any bytes may follow them.
-    fn is_padded(&self, algorithm: u8) -> bool {
+    pub(super) fn is_padded(&self, algorithm: u8) -> bool {
         algorithm != algorithm::LZ4 || self.superblock.incompat.contains(Incompat::ZERO_PADDING)
     }
 

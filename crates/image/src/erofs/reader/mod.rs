@@ -4,6 +4,7 @@
 //! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records. [`map`] finds the extents of a
 //! file, [`decode`] decodes them and [`data`] assembles them. [`check`] verifies a whole image.
 
+mod blocks;
 mod check;
 mod compression;
 mod data;

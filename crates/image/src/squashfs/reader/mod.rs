@@ -5,6 +5,7 @@
 //! [`inode`], [`dir`] and [`xattr`] parse records. [`map`] finds the blocks of a file and [`data`]
 //! reads them. [`check`] verifies a whole image. EROFS has the same files for the same purposes.
 
+mod blocks;
 mod check;
 mod compression;
 mod data;

@@ -1,0 +1,219 @@
+//! Applies patches: a group at a time, workers decode and encode blocks, and the results are written in order.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use packfs_blocks::pipeline::{self, JobTicket, Pool, Window};
+use packfs_blocks::progress::Phase;
+use packfs_blocks::{Progress, ReadAt};
+
+use crate::PatchEffort;
+use crate::coding::{EncodeCall, EncoderSettings};
+use crate::error::{Error, Result};
+use crate::format::{Group, Patch, Segment};
+use crate::group::decompress;
+use crate::identity::FileIdentity;
+use crate::make::PatchWorker;
+use crate::reference;
+
+/// Bytes that are copied at a time.
+const COPY_LEN: u64 = 1 << 20;
+
+/// Figures of a patch that was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AppliedPatch {
+    /// The file that was made.
+    pub new_file: FileIdentity,
+    /// Bytes of it that were copied from the old file as they are.
+    pub copied_bytes: u64,
+    /// Bytes of it that were encoded.
+    pub encoded_bytes: u64,
+    /// All other bytes of it.
+    pub plain_bytes: u64,
+}
+
+/// Makes the new file from the old one and a patch, and writes it to `out`, from its first byte to its last.
+///
+/// Nothing is written before the old file is known to be the right one. Memory is bounded by the largest group, at most 128
+/// MiB, and a few MiB for each worker.
+///
+/// # Errors
+/// [`Error::WrongOld`]; [`Error::OtherEncoder`]; [`Error::WrongResult`] if what was written must be thrown away;
+/// [`Error::Image`] for a damaged patch; [`Error::Io`]; [`Error::Interrupted`].
+pub fn apply_patch(old: &dyn ReadAt, patch: &Patch, out: &mut dyn Write, effort: &PatchEffort) -> Result<AppliedPatch> {
+    Progress::add(&effort.progress.total, old.len() + patch.new_file().len);
+    effort.progress.enter(Phase::Read);
+    check_old(old, patch, effort)?;
+    for encoder in patch.encoders() {
+        if encoder.settings.trial()? != encoder.trial {
+            return Err(Error::OtherEncoder { choice: encoder.settings.choice.to_string() });
+        }
+    }
+    effort.progress.enter(Phase::Data);
+    let settings: Arc<Vec<EncoderSettings>> =
+        Arc::new(patch.encoders().iter().map(|encoder| encoder.settings.clone()).collect());
+    pipeline::scope(effort.threads, PatchWorker::default, |pool| {
+        let result = ResultWriter { out, hasher: blake3::Hasher::new(), len: 0 };
+        ApplyConductor { old, patch, settings, pool, effort, result }.apply()
+    })
+}
+
+/// Fails if the old file is another one.
+fn check_old(old: &dyn ReadAt, patch: &Patch, effort: &PatchEffort) -> Result<()> {
+    let expected = patch.old();
+    if old.len() != expected.len {
+        return Err(Error::WrongOld { why: format!("of {} bytes; this one has {}", expected.len, old.len()) });
+    }
+    if FileIdentity::of(old, "cannot read the old file", effort)? != expected {
+        return Err(Error::WrongOld { why: "of the same length, but with other contents".into() });
+    }
+    Ok(())
+}
+
+/// The application of one patch.
+struct ApplyConductor<'c, 'env> {
+    old: &'env dyn ReadAt,
+    patch: &'c Patch,
+    settings: Arc<Vec<EncoderSettings>>,
+    pool: &'c Pool<'env, PatchWorker>,
+    effort: &'c PatchEffort,
+    result: ResultWriter<'c>,
+}
+
+/// The new file, as far as it is written.
+struct ResultWriter<'o> {
+    out: &'o mut dyn Write,
+    hasher: blake3::Hasher,
+    len: u64,
+}
+
+impl ApplyConductor<'_, '_> {
+    fn apply(mut self) -> Result<AppliedPatch> {
+        let new_file = self.patch.new_file();
+        let mut applied = AppliedPatch { new_file, copied_bytes: 0, encoded_bytes: 0, plain_bytes: 0 };
+        let mut at = self.patch.first_group();
+        while self.result.len < new_file.len {
+            let group = self.patch.group(at)?;
+            at = group.end;
+            if self.result.len.saturating_add(group.sums.new_len) > new_file.len {
+                return Err(Error::damaged("group of the patch", at, "the new file would be too long"));
+            }
+            for segment in &group.program.segments {
+                match segment {
+                    Segment::Copy { len, .. } => applied.copied_bytes += len,
+                    Segment::Plain { len } => applied.plain_bytes += len,
+                    Segment::Encoded { stored_len, .. } => applied.encoded_bytes += stored_len,
+                }
+            }
+            self.apply_group(group)?;
+        }
+        self.patch.check_end(at)?;
+        if *self.result.hasher.finalize().as_bytes() != new_file.digest {
+            return Err(Error::WrongResult("the result is not the file that the patch was made for; it is discarded"));
+        }
+        Ok(applied)
+    }
+
+    fn apply_group(&mut self, group: Group) -> Result<()> {
+        let Group { program, sums, packed_plain, end } = group;
+        let reference = reference::load(&program.reference, self.pool, self.effort, self.old)?;
+        let plain_len = usize::try_from(sums.plain_len).unwrap_or_default();
+        let plain = match plain_len {
+            0 => Vec::new(),
+            _ => decompress(&packed_plain, &reference, plain_len)
+                .ok_or_else(|| Error::damaged("group of the patch", end, "its plain bytes do not decompress"))?,
+        };
+        drop((reference, packed_plain));
+        let plain = Arc::new(plain);
+        let mut window = Window::new((self.effort.threads + 1) * 4 << 20);
+        let mut from = 0;
+        for segment in program.segments {
+            match segment {
+                Segment::Copy { offset, len } => {
+                    let end = offset + len;
+                    let mut at = offset;
+                    while at < end {
+                        let part_len = COPY_LEN.min(end - at);
+                        let old = self.old;
+                        self.push(&mut window, self.pool.submit(move |_| copy_part(old, at, part_len)), part_len)?;
+                        at += part_len;
+                    }
+                }
+                Segment::Plain { len } => {
+                    let to = from + usize::try_from(len).unwrap_or_default();
+                    // In pieces, so that the window counts what they hold.
+                    for part in plain[from..to].chunks(1 << 20) {
+                        self.push(&mut window, JobTicket::ready(Ok(part.to_vec())), part.len() as u64)?;
+                    }
+                    from = to;
+                }
+                Segment::Encoded { call, stored_len, plain_len } => {
+                    let plain_len = usize::try_from(plain_len).unwrap_or_default();
+                    let input = from..from + plain_len + call.lookahead as usize;
+                    from = input.end;
+                    let (settings, plain) = (Arc::clone(&self.settings), Arc::clone(&plain));
+                    let block = BlockToEncode { call, plain_len, stored_len };
+                    let job = self.pool.submit(move |worker| encode(&settings, &plain[input], block, worker));
+                    self.push(&mut window, job, stored_len)?;
+                }
+            }
+        }
+        while let Some(part) = window.pop() {
+            self.result.write(&part?, self.effort)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a part to those in flight, and writes the oldest if there are enough.
+    fn push(
+        &mut self,
+        window: &mut Window<Result<Vec<u8>>>,
+        ticket: JobTicket<Result<Vec<u8>>>,
+        len: u64,
+    ) -> Result<()> {
+        // Small parts, too, are objects in memory.
+        window.push(ticket, usize::try_from(len).unwrap_or_default().max(16 << 10));
+        if window.is_full() {
+            self.effort.check()?;
+            window.pop().map_or(Ok(()), |part| self.result.write(&part?, self.effort))?;
+        }
+        Ok(())
+    }
+}
+
+impl ResultWriter<'_> {
+    fn write(&mut self, bytes: &[u8], effort: &PatchEffort) -> Result<()> {
+        self.hasher.update(bytes);
+        self.len += bytes.len() as u64;
+        Progress::add(&effort.progress.done, bytes.len() as u64);
+        self.out.write_all(bytes).map_err(Error::io("cannot write the new file"))
+    }
+}
+
+fn copy_part(old: &dyn ReadAt, offset: u64, len: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    old.read_exact_at(&mut bytes, offset).map_err(Error::io("cannot read the old file"))?;
+    Ok(bytes)
+}
+
+/// What an encoder has to make.
+#[derive(Clone, Copy)]
+struct BlockToEncode {
+    call: EncodeCall,
+    plain_len: usize,
+    stored_len: u64,
+}
+
+fn encode(
+    settings: &[EncoderSettings],
+    input: &[u8],
+    block: BlockToEncode,
+    worker: &mut PatchWorker,
+) -> Result<Vec<u8>> {
+    let mut stored = vec![0; usize::try_from(block.stored_len).unwrap_or_default()];
+    match worker.encode(&settings[block.call.settings], block.call, input, block.plain_len, &mut stored)? {
+        true => Ok(stored),
+        false => Err(Error::WrongResult("a block of the patch does not compress to its length: the patch is damaged")),
+    }
+}
