@@ -42,6 +42,8 @@ mapfile -t minors < <(printf '%s\n' "${!found[@]}" | sort -n)
 # What works in the oldest and the newest works in those between, which only a wheel to give away is tested with.
 [[ $profile != dev || ${#minors[@]} -lt 3 ]] || minors=("${minors[0]}" "${minors[-1]}")
 
+# Splitting and joining is compared with the program, if it is built.
+export PATH=$PWD/target/release:$PWD/target/debug:$PATH
 tested=0
 for minor in "${minors[@]}"; do
     place=$(mktemp -d)

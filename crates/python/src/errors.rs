@@ -6,6 +6,24 @@ use packfs_image::{Error, RequestError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+/// An error of a library.
+pub(crate) trait LibraryError: Send {
+    /// Returns the exception for it.
+    fn exception(&self) -> PyErr;
+}
+
+impl LibraryError for Error {
+    fn exception(&self) -> PyErr {
+        exception(self)
+    }
+}
+
+impl LibraryError for packfs_dump::Error {
+    fn exception(&self) -> PyErr {
+        dump_exception(self)
+    }
+}
+
 /// Returns the exception for an error: `packfs._errors.make` knows the class for each kind.
 pub(crate) fn exception(error: &Error) -> PyErr {
     exception_of(error, None)
@@ -30,6 +48,42 @@ pub(crate) fn remote_exception(error: &packfs_remote::Error) -> PyErr {
         _ => "SystemFailure",
     };
     made(&FoundError { kind, message: error.to_string(), ..FoundError::default() })
+}
+
+fn dump_exception(error: &packfs_dump::Error) -> PyErr {
+    use packfs_dump::Error::{
+        Cancelled, Changed, Codec, Corrupt, Exists, Incomplete, InvalidOption, Io, Lost, NoPartLeft, NotResumable,
+        TooSmall, Unproven, Unsuitable, Unsupported,
+    };
+    let mut found = FoundError { message: error.to_string(), ..FoundError::default() };
+    found.kind = match error {
+        Io { source, .. } if source.kind() == std::io::ErrorKind::OutOfMemory => "OutOfMemory",
+        Io { .. } | NoPartLeft { .. } => "SystemFailure",
+        Corrupt { .. } | Unproven { .. } => "Damaged",
+        Lost { .. } | Incomplete { .. } => "Incomplete",
+        Changed { .. } => "Changed",
+        Exists { .. } => "Exists",
+        InvalidOption { .. } | Unsuitable { .. } | NotResumable(_) | TooSmall { .. } | Codec(_) => "InvalidArgument",
+        Unsupported(_) => "Unsupported",
+        Cancelled => "Cancelled",
+        _ => "Error",
+    };
+    match error {
+        Io { path, source, .. } => {
+            found.path = Some(path.as_os_str().as_bytes());
+            found.errno = source.raw_os_error();
+        }
+        Corrupt { path, structure, offset, .. } => {
+            found.path = Some(path.as_os_str().as_bytes());
+            found.structure = Some(structure);
+            found.offset = Some(*offset);
+        }
+        Changed { path, .. } | Exists { path, .. } | Unsuitable { path, .. } | TooSmall { path, .. } => {
+            found.path = Some(path.as_os_str().as_bytes());
+        }
+        _ => (),
+    }
+    made(&found)
 }
 
 /// An error as `packfs._errors.make` takes it.

@@ -1,9 +1,11 @@
-//! The compiled part of the Python package packfs: images opened, read and built without Python's global lock.
+//! The compiled part of the Python package packfs: images opened, read and built, and dumps split and joined, without
+//! Python's global lock.
 //!
 //! The classes and functions here take bytes and numbers only. What Python programs see, with paths, files and types of
 //! Python, is in `python/packfs`, which is also where exceptions are defined.
 
 mod build;
+mod dump;
 mod errors;
 mod reader;
 mod sources;
@@ -16,6 +18,8 @@ use pyo3::prelude::*;
 mod _packfs {
     #[pymodule_export]
     use super::build::build;
+    #[pymodule_export]
+    use super::dump::{join, split};
     #[pymodule_export]
     use super::reader::Reader;
     #[pymodule_export]

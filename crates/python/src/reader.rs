@@ -216,7 +216,7 @@ impl Reader {
                 };
                 found.push((severity, finding.structure, finding.offset, finding.text));
             })?;
-            Ok(found)
+            Ok::<_, Error>(found)
         })
     }
 
@@ -246,7 +246,7 @@ impl Reader {
             diff::diff(self.fs.image(), other.fs.image(), &options, progress, &mut |difference| {
                 found.push(difference)
             })?;
-            Ok(found)
+            Ok::<_, Error>(found)
         })?;
         let difference =
             |found: diff::Difference| (PyBytes::new(py, &found.path), found.aspect.word(), found.first, found.second);

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use packfs_blocks::progress::Phase;
 use packfs_blocks::threads;
-use packfs_image::{Error, Progress};
+use packfs_image::Progress;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-use crate::errors::exception;
+use crate::errors::LibraryError;
 
 /// Time between two reports. Ctrl-C is noticed as often: a tenth of a second feels immediate.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
@@ -45,11 +45,11 @@ impl RaisedException {
 
 /// Runs `work` on another thread without Python's lock. Meanwhile `report` is called with the phase, and the bytes done and
 /// in total. An exception of `report`, or Ctrl-C, cancels the work.
-pub(crate) fn run<T: Send>(
+pub(crate) fn run<T: Send, E: LibraryError>(
     py: Python<'_>,
     report: Option<&Py<PyAny>>,
     raised: &RaisedException,
-    work: impl FnOnce(&Arc<Progress>) -> Result<T, Error> + Send,
+    work: impl FnOnce(&Arc<Progress>) -> Result<T, E> + Send,
 ) -> PyResult<T> {
     let progress = Arc::new(Progress::default());
     let result = py.detach(|| {
@@ -81,7 +81,7 @@ pub(crate) fn run<T: Send>(
     let result = result.map_err(|_| PyRuntimeError::new_err("packfs panicked; see its message above"))?;
     match (result, raised.take()) {
         (Ok(_), Some(raised)) | (Err(_), Some(raised)) => Err(raised),
-        (Err(error), None) => Err(exception(&error)),
+        (Err(error), None) => Err(error.exception()),
         (Ok(value), None) => {
             if let Some(report) = report {
                 report_counters(py, report, "done", &progress)?;

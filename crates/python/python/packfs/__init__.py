@@ -1,4 +1,4 @@
-"""Reads and builds SquashFS and EROFS images.
+"""Reads and builds SquashFS and EROFS images; splits dumps over several disks and joins them.
 
 >>> import packfs
 >>> packfs.build("docs.sqfs", [("a.txt", b"one"), ("b/c.txt", b"two")])
@@ -14,6 +14,7 @@ b'one'
 
 from __future__ import annotations
 
+from . import dump
 from ._build import Attributes, BuildSummary, build, convert
 from ._errors import (
     Cancelled,
@@ -21,6 +22,7 @@ from ._errors import (
     Damaged,
     Error,
     Exists,
+    Incomplete,
     InvalidArgument,
     LimitExceeded,
     LinkLoop,
@@ -51,6 +53,7 @@ __all__ = [
     "Exists",
     "Finding",
     "Image",
+    "Incomplete",
     "InvalidArgument",
     "LimitExceeded",
     "LinkLoop",
@@ -65,5 +68,6 @@ __all__ = [
     "WrongType",
     "build",
     "convert",
+    "dump",
     "open",
 ]

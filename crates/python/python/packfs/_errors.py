@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno as errno_codes
 import os
-from typing import Optional
+from typing import Any, Optional
 
 
 class Error(Exception):
@@ -54,6 +54,12 @@ class Unsupported(Error, NotImplementedError):
 
 class Changed(Error):
     """A file changed while it was read, or between two times it was opened."""
+
+
+class Incomplete(Error, ValueError):
+    """A dump is not whole: bytes are lost, or a part was abandoned. ``summary`` is that of the split, which went on."""
+
+    summary: Any = None
 
 
 class LimitExceeded(Error, ValueError):
