@@ -37,6 +37,7 @@ from ._errors import (
 )
 from ._image import Batch, Difference, DirEntry, Finding, Image, Names, open
 from ._packfs import version as _version
+from ._samples import SampleDataset
 
 __version__ = _version()
 
@@ -63,6 +64,7 @@ __all__ = [
     "NotFound",
     "OutOfMemory",
     "PermissionDenied",
+    "SampleDataset",
     "SystemFailure",
     "Unsupported",
     "WrongType",
