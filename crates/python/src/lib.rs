@@ -5,6 +5,7 @@
 //! Python, is in `python/packfs`, which is also where exceptions are defined.
 
 mod build;
+mod dlpack;
 mod dump;
 mod errors;
 mod reader;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 mod _packfs {
     #[pymodule_export]
     use super::build::build;
+    #[pymodule_export]
+    use super::dlpack::dlpack_capsule;
     #[pymodule_export]
     use super::dump::{join, split};
     #[pymodule_export]

@@ -13,7 +13,7 @@ use packfs_image::sink::{dir, tar};
 use packfs_image::{Error, FileAt, Fs, OpenOptions, ReadAt, ReadRequest, diff};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyByteArray, PyBytes};
 
 use crate::errors::{exception, invalid_argument, remote_exception, request_exception};
 use crate::sources::{HeldBytes, ObjectBytes, StreamWriter};
@@ -43,6 +43,8 @@ pub(crate) struct OpenSettings {
 /// Attributes of an inode: letter of its type, size, inode number, mode, owner, group, time of modification in nanoseconds,
 /// link count, target of a symbolic link, major and minor device number.
 type Attributes<'py> = (char, u64, u64, u16, u32, u32, i128, u32, Option<Bound<'py, PyBytes>>, (u32, u32));
+/// Fills a new object.
+type BufferFiller<'f> = &'f mut dyn FnMut(&mut [u8]) -> PyResult<()>;
 /// Severity, structure, offset and text of a finding.
 type FoundDefect = (&'static str, &'static str, Option<u64>, String);
 /// Path, aspect, and the values in the first and second image of a difference.
@@ -137,20 +139,24 @@ impl Reader {
     /// Returns a range of a regular file, cut to what the file has.
     fn read_range<'py>(&self, py: Python<'py>, nid: u64, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
         let request = [ReadRequest { nid: Nid(nid), range: start..end }];
-        let (bytes, _) = self.read_requests(py, &request, 1).map_err(|error| error.1)?;
+        let (bytes, _) = self
+            .read_requests(py, &request, 1, |len, fill| PyBytes::new_with(py, len, fill))
+            .map_err(|error| error.1)?;
         Ok(bytes)
     }
 
-    /// Reads many files, or ranges of them, into one bytes object. Returns it with the offset of each request and the end
-    /// of the last, as native 64-bit numbers.
+    /// Reads many files, or ranges of them, into one bytearray: array libraries take memory only if it may be written to.
+    /// Returns it with the offset of each request and the end of the last, as native 64-bit numbers.
     fn read_many<'py>(
         &self,
         py: Python<'py>,
         requests: Vec<(u64, u64, u64)>,
         threads: usize,
-    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    ) -> PyResult<(Bound<'py, PyByteArray>, Bound<'py, PyBytes>)> {
         let requests = read_requests(requests);
-        let (bytes, offsets) = self.read_requests(py, &requests, threads).map_err(|(request, _)| request)?;
+        let (bytes, offsets) = self
+            .read_requests(py, &requests, threads, |len, fill| PyByteArray::new_with(py, len, fill))
+            .map_err(|(request, _)| request)?;
         Ok((bytes, native_numbers(py, &offsets)))
     }
 
@@ -260,22 +266,25 @@ impl Reader {
         &self.fs
     }
 
-    /// Reads straight into a bytes object. An error comes twice: with the number of its request, and without.
-    fn read_requests<'py>(
+    /// Reads straight into an object that `new_with` makes: of a length, and filled by a function. An error comes twice: with
+    /// the number of its request, and without.
+    fn read_requests<'py, T>(
         &self,
         py: Python<'py>,
         requests: &[ReadRequest],
         threads: usize,
-    ) -> Result<(Bound<'py, PyBytes>, Vec<usize>), (PyErr, PyErr)> {
+        new_with: impl FnOnce(usize, BufferFiller<'_>) -> PyResult<Bound<'py, T>>,
+    ) -> Result<(Bound<'py, T>, Vec<usize>), (PyErr, PyErr)> {
         let both = |error: &packfs_image::RequestError| (request_exception(error), exception(&error.source));
         let offsets = py.detach(|| self.fs.limited_offsets(requests)).map_err(|error| both(&error))?;
         let mut failed = None;
         let len = offsets.last().copied().unwrap_or(0);
-        let bytes = PyBytes::new_with(py, len, |buf| {
+        let mut fill = |buf: &mut [u8]| {
             let read = py.detach(|| self.fs.read_many_into(requests, buf, threads));
             failed = read.err();
             Ok(())
-        });
+        };
+        let bytes = new_with(len, &mut fill);
         match (bytes, failed) {
             (_, Some(error)) => Err(both(&error)),
             (Ok(bytes), None) => Ok((bytes, offsets)),

@@ -59,7 +59,8 @@ class Difference(NamedTuple):
 class Batch(SequenceABC):  # type: ignore[type-arg]
     """The bytes of many files in one buffer: ``data``, of which file ``n`` is ``offsets[n]`` to ``offsets[n + 1]``.
 
-    As a sequence it has a :class:`memoryview` for each file, which copies nothing.
+    As a sequence it has a :class:`memoryview` for each file, which copies nothing. Array libraries take ``data`` without a
+    copy, as one dimension of bytes: ``numpy.from_dlpack(batch)``, ``torch.from_dlpack(batch)``.
     """
 
     __slots__ = ("data", "offsets", "_view")
@@ -77,6 +78,27 @@ class Batch(SequenceABC):  # type: ignore[type-arg]
             return [self[n] for n in range(*number.indices(len(self)))]
         number = _position(number, len(self))
         return self._view[self.offsets[number] : self.offsets[number + 1]]
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Optional[Tuple[int, int]] = None,
+        dl_device: Optional[Tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any:
+        """Returns ``data`` as a DLPack capsule, which keeps it in memory."""
+        if stream is not None:
+            raise BufferError("main memory has no streams")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError("the bytes are in main memory")
+        view = memoryview(bytearray(self._view)) if copy else self._view
+        held, address = _hold(view)
+        return _packfs.dlpack_capsule(held, address, len(view))
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        """Returns the number that DLPack has for main memory."""
+        return (1, 0)
 
     def __repr__(self) -> str:
         return f"<packfs.Batch of {len(self)} files, {self.offsets[-1]} bytes>"
@@ -618,10 +640,9 @@ class Image:
 
     def _fill(self, view: memoryview, requests: List[Tuple[int, int, int]], threads: int) -> memoryview:
         """Reads into a writable view of bytes. Returns where each request begins, and the end of the last."""
-        # While `held` exists the memory stays where it is.
-        held = ctypes.c_char.from_buffer(view) if len(view) else None
-        address = 0 if held is None else ctypes.addressof(held)
+        held, address = _hold(view)
         offsets = self._reader().read_many_into(requests, address, len(view), threads)
+        del held
         return memoryview(offsets).cast("Q")
 
     # The whole image
@@ -650,6 +671,14 @@ class Image:
         """Returns what differs between this image, the first, and another, the second."""
         found = self._reader().diff(other._reader())
         return [Difference(os.fsdecode(path), *rest) for path, *rest in found]
+
+
+def _hold(view: memoryview) -> Tuple[Any, int]:
+    """Returns the address of a writable view of bytes, and an object while which exists the memory stays there."""
+    if not len(view):
+        return None, 0
+    held = ctypes.c_char.from_buffer(view)
+    return held, ctypes.addressof(held)
 
 
 def _default_threads() -> int:
