@@ -26,7 +26,7 @@ class Given:
 
 @pytest.fixture
 def large(tmp_path):
-    packfs.build(tmp_path / "a.sqfs", [(f"{n}", bytes([n]) * (LEN // 50)) for n in range(50)])
+    packfs.build(tmp_path / "a.sqfs", [(f"{n:02}", bytes([n]) * (LEN // 50)) for n in range(50)])
     return packfs.open(tmp_path / "a.sqfs")
 
 
