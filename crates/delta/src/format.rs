@@ -37,7 +37,7 @@
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
-use packfs_tree::encoding::{Get, Put};
+use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 use crate::PatchEffort;
 use crate::coding::{EncodeCall, EncoderForm, EncoderSettings, PLAIN_BLOCK_MAX, STORED_BLOCK_MAX, StreamForm};
@@ -112,7 +112,7 @@ impl PatchHeader {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut get = Get::new(HEADER, bytes);
+        let mut get = FieldDecoder::new(HEADER, bytes);
         let mut file = || -> packfs_image::Result<_> { Ok(FileIdentity { len: get.u64()?, digest: get.array()? }) };
         let old = file()?;
         let new = file()?;
@@ -212,7 +212,7 @@ impl Program {
 
     /// Decodes a program whose references and copies must lie in an old file of `old_len` bytes.
     fn decode(bytes: &[u8], old_len: u64, encoders: usize) -> Result<(Self, ProgramSums)> {
-        let mut get = Get::new(PROGRAM, bytes);
+        let mut get = FieldDecoder::new(PROGRAM, bytes);
         let mut program = Program::default();
         let mut sums = ProgramSums::default();
         let mut end = 0;
@@ -459,7 +459,7 @@ fn put_signed(bytes: &mut Vec<u8>, value: i64) {
     put_varint(bytes, ((value << 1) ^ (value >> 63)).cast_unsigned());
 }
 
-fn varint(get: &mut Get<'_>) -> packfs_image::Result<u64> {
+fn varint(get: &mut FieldDecoder<'_>) -> packfs_image::Result<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let byte = get.u8()?;
@@ -472,13 +472,13 @@ fn varint(get: &mut Get<'_>) -> packfs_image::Result<u64> {
 }
 
 /// Takes a length that fits in 32 bits.
-fn small(get: &mut Get<'_>) -> packfs_image::Result<u32> {
+fn small(get: &mut FieldDecoder<'_>) -> packfs_image::Result<u32> {
     let value = varint(get)?;
     u32::try_from(value).map_err(|_| get.wrong("a block is too long"))
 }
 
 /// Takes a distance, and returns the offset that lies so far from `end`.
-fn moved(get: &mut Get<'_>, end: u64) -> packfs_image::Result<u64> {
+fn moved(get: &mut FieldDecoder<'_>, end: u64) -> packfs_image::Result<u64> {
     let value = varint(get)?;
     let distance = (value >> 1).cast_signed() ^ -((value & 1).cast_signed());
     end.checked_add_signed(distance).ok_or_else(|| get.wrong("an offset is not possible"))
@@ -493,17 +493,17 @@ mod tests {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
-            assert_eq!(varint(&mut Get::new("test", &bytes)).unwrap(), value);
+            assert_eq!(varint(&mut FieldDecoder::new("test", &bytes)).unwrap(), value);
             for (from, to) in [(value, 5), (5, value)] {
                 let mut bytes = Vec::new();
                 put_signed(&mut bytes, to.wrapping_sub(from).cast_signed());
                 // Distances between offsets of files have 63 bits.
                 if value < u64::MAX {
-                    assert_eq!(moved(&mut Get::new("test", &bytes), from).unwrap(), to);
+                    assert_eq!(moved(&mut FieldDecoder::new("test", &bytes), from).unwrap(), to);
                 }
             }
         }
-        assert!(varint(&mut Get::new("test", &[0xff; 12])).is_err());
+        assert!(varint(&mut FieldDecoder::new("test", &[0xff; 12])).is_err());
     }
 
     fn sample() -> Program {
