@@ -59,14 +59,15 @@ pub fn apply_patch(old: &dyn ReadAt, patch: &Patch, out: &mut dyn Write, effort:
     })
 }
 
-/// Fails if the old file is another one.
+/// Fails if the old file is another one. It may go on after the bytes that the patch is for, as a partition does after an
+/// image.
 fn check_old(old: &dyn ReadAt, patch: &Patch, effort: &PatchEffort) -> Result<()> {
     let expected = patch.old();
-    if old.len() != expected.len {
-        return Err(Error::WrongOld { why: format!("of {} bytes; this one has {}", expected.len, old.len()) });
+    if old.len() < expected.len {
+        return Err(Error::WrongOld { why: format!("it has {} bytes, this one {}", expected.len, old.len()) });
     }
-    if FileIdentity::of(old, "cannot read the old file", effort)? != expected {
-        return Err(Error::WrongOld { why: "of the same length, but with other contents".into() });
+    if FileIdentity::of_beginning(old, expected.len, "cannot read the old file", effort)? != expected {
+        return Err(Error::WrongOld { why: format!("its first {} bytes differ", expected.len) });
     }
     Ok(())
 }

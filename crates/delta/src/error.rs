@@ -21,9 +21,9 @@ pub enum Error {
     #[error(transparent)]
     Image(#[from] packfs_image::Error),
     /// The file is not the one that the patch was made from.
-    #[error("the patch is for another old file, {why}")]
+    #[error("the patch is for another old file: {why}")]
     WrongOld {
-        /// The difference, as in `of 4096 bytes instead of 8192`.
+        /// The difference, as in `it has 8192 bytes, this one 4096`.
         why: String,
     },
     /// This build compresses otherwise than the one that made the patch.

@@ -18,14 +18,14 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Reads a file and computes its identity; counts bytes as done.
-    pub(crate) fn of(bytes: &dyn ReadAt, what: &'static str, effort: &PatchEffort) -> Result<Self> {
+    /// Reads the first `len` bytes of a file and computes their identity; counts bytes as done.
+    pub(crate) fn of_beginning(bytes: &dyn ReadAt, len: u64, what: &'static str, effort: &PatchEffort) -> Result<Self> {
         let mut hasher = blake3::Hasher::new();
-        each_chunk(bytes, 0..bytes.len(), what, effort, &mut |chunk| {
+        each_chunk(bytes, 0..len, what, effort, &mut |chunk| {
             hasher.update(chunk);
             Ok(())
         })?;
-        Ok(FileIdentity { len: bytes.len(), digest: *hasher.finalize().as_bytes() })
+        Ok(FileIdentity { len, digest: *hasher.finalize().as_bytes() })
     }
 }
 

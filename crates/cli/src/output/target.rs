@@ -1,6 +1,8 @@
 //! Files that commands write, with one wording for all obstacles.
 
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use packfs_blocks::Output;
@@ -24,6 +26,12 @@ pub(crate) fn create(path: &Path, mode: u32, force: bool) -> anyhow::Result<Outp
 pub(crate) fn create_or_redirect(path: &Path, mode: u32, force: bool) -> anyhow::Result<Output> {
     refuse_stream(path)?;
     create(path, mode, force)
+}
+
+/// Returns true if two paths are one file or one device.
+pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
+    (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
 }
 
 /// Fails for a FIFO, a socket or a character device, with the advice to write to standard output.

@@ -48,6 +48,32 @@ fn the_old_image_may_be_replaced_by_the_new_one() {
 }
 
 #[test]
+fn the_old_image_may_lie_on_a_longer_device_which_is_not_written() {
+    let test = "the_old_image_may_lie_on_a_longer_device_which_is_not_written";
+    if !rustix::process::geteuid().is_root() || !have(test, "losetup") {
+        return eprintln!("SKIPPED {test}: loop devices need root");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    inputs(dir);
+    succeed(dir, &["delta", "old.erofs", "new.erofs", "-o", "p", "-q"]);
+    sh(dir, "cp old.erofs disk && truncate -s +1M disk && losetup --find --show disk >device");
+    let device = fs::read_to_string(dir.join("device")).unwrap();
+    let device = device.trim();
+    let over_itself = run_in(dir, &["apply", device, "p", "-o", device, "--force"]);
+    let applied = run_in(dir, &["apply", device, "p", "-o", "applied", "-q"]);
+    sh(dir, &format!("losetup --detach {device}"));
+    assert!(
+        over_itself.status.code() == Some(2) && stderr(&over_itself).contains("is OLD"),
+        "{}",
+        stderr(&over_itself)
+    );
+    assert!(applied.status.success(), "{}", stderr(&applied));
+    assert!(fs::read(dir.join("applied")).unwrap() == fs::read(dir.join("new.erofs")).unwrap());
+    assert!(fs::read(dir.join("disk")).unwrap().starts_with(&fs::read(dir.join("old.erofs")).unwrap()));
+}
+
+#[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

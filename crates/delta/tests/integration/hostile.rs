@@ -68,7 +68,7 @@ fn another_old_file_is_refused_before_anything_is_written() {
     let (old, _, patch) = pair();
     let mut other = old.clone();
     other[5000] ^= 1;
-    for (wrong, told) in [(&other[..], "with other contents"), (&old[1..], "this one has")] {
+    for (wrong, told) in [(&other[..], "bytes differ"), (&old[1..], "this one")] {
         let error = apply(wrong, &patch, 0).unwrap_err();
         assert!(matches!(error, Error::WrongOld { .. }) && error.to_string().contains(told), "{error}");
     }

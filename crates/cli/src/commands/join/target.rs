@@ -1,7 +1,6 @@
 //! The target of a join: standard output, a stream, or a file.
 
-use std::fs::Metadata;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -37,7 +36,8 @@ impl JoinTarget {
         }
         let output = display(&args.output);
         if let Ok(found) = std::fs::metadata(&args.output) {
-            let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| is_same_file(&part, &found));
+            let is_same =
+                |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| target::is_same_file(&part, &found));
             if let Some(part) = args.parts.iter().find(is_same) {
                 return Err(UsageError(format!(
                     "{output} is one of the parts ({}); name another file with -o",
@@ -51,12 +51,6 @@ impl JoinTarget {
         }
         Ok(JoinTarget::File(target::create(&args.output, MODE, args.force)?))
     }
-}
-
-/// Returns true if two paths are one file or one device.
-fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
-    (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
 }
 
 /// Gives a dump its name.
