@@ -2,7 +2,7 @@
 //!
 //! A patch cuts the new image into segments: ranges that are copied from the old image, blocks that are compressed again
 //! from plain bytes, and bytes as they are. The plain bytes are compressed by zstd against the decompressed blocks of the
-//! old image that changed, so a patch is about as small as one between the contents. See [`format`](mod@format) for the
+//! old image that changed, so a patch is little larger than one between the contents. See [`format`](mod@format) for the
 //! bytes of a patch.
 //!
 //! ```

@@ -166,7 +166,7 @@ pub(crate) struct OciCacheArgs {
     pub(crate) running: OciRunArgs,
 }
 
-/// Write the metadata of EROFS layers as one image that refers to their data.
+/// Write metadata of EROFS layers as one image that refers to their data.
 ///
 /// The image shows what overlayfs shows of the layers: deleted files and what opaque directories hide are gone. It
 /// contains no data of files. Clusters stay in the layers, which are its additional devices, in the same order: mount it
