@@ -154,17 +154,26 @@ impl fmt::Display for MemoryAdvice {
 /// Returns the limit of the process that caused an error, and a way out; `None` if no limit caused it.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
-        let of_codec = match (cause.downcast_ref(), cause.downcast_ref(), cause.downcast_ref()) {
-            (Some(packfs_image::Error::Codec(error)), _, _) => Some(error),
-            (_, Some(packfs_dump::Error::Codec(error)), _) => Some(error),
-            (_, _, Some(packfs_bench::Error::Codec(error))) => Some(error),
-            _ => None,
-        };
-        if let Some(packfs_codec::Error::NoMemory { .. }) = of_codec {
+        if let Some(packfs_codec::Error::NoMemory { .. }) = codec_error(cause) {
             return Some(MemoryAdvice.to_string());
         }
         cause.downcast_ref().and_then(advice_of_system)
     })
+}
+
+/// Returns the error of a codec that is an error of a library.
+fn codec_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e packfs_codec::Error> {
+    if let Some(packfs_image::Error::Codec(error)) = error.downcast_ref() {
+        Some(error)
+    } else if let Some(packfs_dump::Error::Codec(error)) = error.downcast_ref() {
+        Some(error)
+    } else if let Some(packfs_bench::Error::Codec(error)) = error.downcast_ref() {
+        Some(error)
+    } else if let Some(packfs_delta::Error::Image(packfs_image::Error::Codec(error))) = error.downcast_ref() {
+        Some(error)
+    } else {
+        None
+    }
 }
 
 /// As [`advice`], for an error of the operating system. Errors with a text that names a file have only their kind left.

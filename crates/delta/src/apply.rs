@@ -122,7 +122,7 @@ impl ApplyConductor<'_, '_> {
         let plain_len = usize::try_from(sums.plain_len).unwrap_or_default();
         let plain = match plain_len {
             0 => Vec::new(),
-            _ => decompress(&packed_plain, &reference, plain_len)
+            _ => decompress(&packed_plain, &reference, plain_len)?
                 .ok_or_else(|| Error::damaged("group of the patch", end, "its plain bytes do not decompress"))?,
         };
         drop((reference, packed_plain));

@@ -430,7 +430,7 @@ impl Patch {
             Ok(bytes)
         };
         let packed_program = read(program_at, head.packed_program_len)?;
-        let program = crate::group::decompress(&packed_program, &[], head.program_len as usize)
+        let program = crate::group::decompress(&packed_program, &[], head.program_len as usize)?
             .ok_or_else(|| wrong("its program does not decompress to its length"))?;
         let (program, sums) = Program::decode(&program, self.header.old.len, self.header.encoders.len())?;
         let expected = (u64::from(head.reference_len), u64::from(head.plain_len));

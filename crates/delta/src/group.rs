@@ -15,6 +15,9 @@ const WINDOW_LOG_MIN: u32 = 10;
 /// position finds nearly all matches of 64 bytes; zstd itself takes every 128th.
 const LONG_MATCH_RATE_LOG: u32 = 3;
 
+/// `ZSTD_error_memory_allocation`, as functions of libzstd return it.
+const NO_MEMORY: usize = 64_usize.wrapping_neg();
+
 /// Compresses `plain`, with `reference` as what comes before.
 pub(crate) fn compress(plain: &[u8], reference: &[u8]) -> Result<Vec<u8>> {
     let mut context = CCtx::try_create().ok_or_else(no_memory)?;
@@ -41,17 +44,23 @@ pub(crate) fn compress(plain: &[u8], reference: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Decompresses a frame that must give `len` bytes; `None` if it does not.
-pub(crate) fn decompress(packed: &[u8], reference: &[u8], len: usize) -> Option<Vec<u8>> {
-    let mut context = DCtx::try_create()?;
+pub(crate) fn decompress(packed: &[u8], reference: &[u8], len: usize) -> Result<Option<Vec<u8>>> {
+    let mut context = DCtx::try_create().ok_or_else(no_memory)?;
     if !reference.is_empty() {
-        context.ref_prefix(reference).ok()?;
+        context.ref_prefix(reference).map_err(library)?;
     }
     let mut plain = vec![0; len];
-    let got = context.decompress(&mut plain[..], packed).ok()?;
-    (got == len).then_some(plain)
+    match context.decompress(&mut plain[..], packed) {
+        Ok(got) => Ok((got == len).then_some(plain)),
+        Err(NO_MEMORY) => Err(no_memory()),
+        Err(_) => Ok(None),
+    }
 }
 
 fn library(code: usize) -> Error {
+    if code == NO_MEMORY {
+        return no_memory();
+    }
     Error::from(packfs_codec::Error::Library { codec: "zstd", why: zstd_safe::get_error_name(code).to_owned() })
 }
 
@@ -69,10 +78,10 @@ mod tests {
         let plain = [&reference[300_000..700_000], b"new", &reference[5000..90_000]].concat();
         let packed = compress(&plain, &reference).unwrap();
         assert!(packed.len() < 200, "{}", packed.len());
-        assert!(decompress(&packed, &reference, plain.len()).as_ref() == Some(&plain));
-        assert!(decompress(&packed, &reference, plain.len() - 1).is_none());
-        assert!(decompress(&packed, &reference[..reference.len() - 1], plain.len()) != Some(plain));
+        assert!(decompress(&packed, &reference, plain.len()).unwrap().as_ref() == Some(&plain));
+        assert!(decompress(&packed, &reference, plain.len() - 1).unwrap().is_none());
+        assert!(decompress(&packed, &reference[..reference.len() - 1], plain.len()).unwrap() != Some(plain));
         let alone = compress(b"hello", &[]).unwrap();
-        assert_eq!(decompress(&alone, &[], 5).as_deref(), Some(&b"hello"[..]));
+        assert_eq!(decompress(&alone, &[], 5).unwrap().as_deref(), Some(&b"hello"[..]));
     }
 }
