@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::files::{FileBytes, FileSet};
 use crate::layer::HashedReader;
 
-/// Number of indexes in each other at most. Layouts have one below `index.json`; a few more do no harm.
+/// Greatest depth of nested indexes. Layouts have one below `index.json`; a few more do no harm.
 const NESTING_MAX: usize = 4;
 /// Length in bytes of all documents of a source at most. A layout of 500 images for ten platforms has about 60 MB of
 /// them. A list may name another one a thousand times, and that the next: without a limit, reading would never end.

@@ -479,7 +479,7 @@ echo \"{\\\"schemaVersion\\\":2,\\\"manifests\\\":[{$m}]}\" > layout/index.json"
     let error = fail(dir, 1, &["oci", "convert", "layout", "converted", "-q"]);
     assert!(error.contains("does not have the diffID"), "{error}");
     // Indexes that name each other a thousand times, and indexes in indexes without end.
-    for (copies, depth, part) in [(3000, 4, "more than 128 MiB"), (1, 6, "more than 4 indexes")] {
+    for (copies, depth, part) in [(3000, 4, "more than 128 MiB"), (1, 6, "nested more than 4 deep")] {
         sh(dir, "rm -rf layout; mkdir -p layout/blobs/sha256");
         let mut inner = String::from("[]");
         for _ in 0..depth {
