@@ -153,7 +153,8 @@ impl ApplyConductor<'_, '_> {
                     let plain_len = usize::try_from(plain_len).unwrap_or_default();
                     let input = from..from + plain_len + call.lookahead as usize;
                     from = input.end;
-                    let (settings, plain) = (Arc::clone(&self.settings), Arc::clone(&plain));
+                    let settings = Arc::clone(&self.settings);
+                    let plain = Arc::clone(&plain);
                     let block = BlockToEncode { call, plain_len, stored_len };
                     let job = self.pool.submit(move |worker| encode(&settings, &plain[input], block, worker));
                     self.push(&mut window, job, stored_len)?;

@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::verity::Uuid;
 
 /// Bytes of a sector, in which all positions count. Disks with larger sectors need other tables.
-pub(crate) const SECTOR: u64 = 512;
+const SECTOR_LEN: usize = 512;
+/// The same, for positions.
+pub(crate) const SECTOR: u64 = SECTOR_LEN as u64;
 /// Where the first partition begins, in bytes: as fdisk and systemd-repart place it.
 pub(crate) const FIRST_PARTITION: u64 = 1 << 20;
 /// Attribute of a partition that must not be written.
@@ -19,12 +21,17 @@ pub(crate) const READ_ONLY: u64 = 1 << 60;
 
 const MAGIC: [u8; 8] = *b"EFI PART";
 const REVISION: u32 = 0x0001_0000;
-const HEADER_LEN: usize = size_of::<TableHeader>();
+/// Bytes of the header that its checksum covers.
+const HEADER_LEN: u32 = 92;
+const _: () = assert!(size_of::<TableHeader>() == HEADER_LEN as usize);
 /// Entries of a table. UEFI wants room for 128 of 128 bytes.
 const ENTRIES: u32 = 128;
-const ENTRY_LEN: usize = size_of::<TableEntry>();
+const ENTRY_LEN: u32 = 128;
+const _: () = assert!(size_of::<TableEntry>() == ENTRY_LEN as usize);
+/// Bytes of all entries.
+const ENTRIES_LEN: usize = ENTRIES as usize * ENTRY_LEN as usize;
 /// Sectors of the entries.
-const ENTRY_SECTORS: u64 = ENTRIES as u64 * ENTRY_LEN as u64 / SECTOR;
+const ENTRY_SECTORS: u64 = ENTRIES_LEN as u64 / SECTOR;
 /// Longest list of entries that is read, in bytes: tables of other programs may have more than 128.
 const ENTRIES_MAX: u64 = 1 << 20;
 /// Where the partitions of the old kind begin in the first sector.
@@ -107,14 +114,14 @@ impl PartitionTable {
     /// Writes both tables, and the first sector, to a disk of `len` bytes.
     pub(crate) fn write(&self, len: u64, output: &Output) -> Result<()> {
         let last = len / SECTOR - 1;
-        let mut entries = vec![0; ENTRIES as usize * ENTRY_LEN];
-        for (partition, bytes) in self.partitions.iter().zip(entries.chunks_exact_mut(ENTRY_LEN)) {
+        let mut entries = vec![0; ENTRIES_LEN];
+        for (partition, bytes) in self.partitions.iter().zip(entries.chunks_exact_mut(ENTRY_LEN as usize)) {
             bytes.copy_from_slice(TableEntry::of(partition).as_bytes());
         }
         let header = TableHeader {
             signature: MAGIC,
             revision: REVISION.into(),
-            header_size: (HEADER_LEN as u32).into(),
+            header_size: HEADER_LEN.into(),
             header_crc32: 0.into(),
             reserved: 0.into(),
             my_lba: 1.into(),
@@ -124,7 +131,7 @@ impl PartitionTable {
             disk_guid: mixed(self.disk),
             partition_entry_lba: 2.into(),
             number_of_partition_entries: ENTRIES.into(),
-            size_of_partition_entry: (ENTRY_LEN as u32).into(),
+            size_of_partition_entry: ENTRY_LEN.into(),
             partition_entry_array_crc32: crc32fast::hash(&entries).into(),
         };
         let backup = TableHeader {
@@ -170,7 +177,7 @@ struct HeaderAndEntries {
 impl HeaderAndEntries {
     /// Reads the table whose header is in a sector.
     fn read(disk: &dyn ReadAt, sector: u64) -> Result<std::result::Result<Self, TableError>> {
-        let mut bytes = [0; SECTOR as usize];
+        let mut bytes = [0; SECTOR_LEN];
         if !read_if_inside(disk, &mut bytes, sector)? || !bytes.starts_with(&MAGIC) {
             return Ok(Err(TableError::Missing));
         }
@@ -180,10 +187,10 @@ impl HeaderAndEntries {
         }
         let entry_len = u64::from(header.size_of_partition_entry.get());
         let entries_len = entry_len * u64::from(header.number_of_partition_entries.get());
-        if entry_len < ENTRY_LEN as u64 || !entry_len.is_multiple_of(8) || entries_len > ENTRIES_MAX {
+        if entry_len < u64::from(ENTRY_LEN) || !entry_len.is_multiple_of(8) || entries_len > ENTRIES_MAX {
             return Ok(Err(TableError::Damaged("the partition table has entries of an impossible size")));
         }
-        let mut entries = vec![0; entries_len as usize];
+        let mut entries = vec![0; usize::try_from(entries_len).unwrap_or_default()];
         if !read_if_inside(disk, &mut entries, header.partition_entry_lba.get())? {
             return Ok(Err(TableError::Damaged("the partition table lies beyond the end of the image")));
         }
@@ -201,7 +208,8 @@ impl HeaderAndEntries {
             if entry.partition_type_guid == [0; 16] {
                 continue;
             }
-            let (start, end) = (entry.starting_lba.get(), entry.ending_lba.get());
+            let start = entry.starting_lba.get();
+            let end = entry.ending_lba.get();
             if start > end || end >= sectors {
                 return Err(TableError::Damaged("a partition lies beyond the end of the image"));
             }
@@ -223,7 +231,7 @@ impl TableHeader {
     fn sector(mut self) -> Vec<u8> {
         self.header_crc32 = crc32fast::hash(self.as_bytes()).into();
         let mut sector = self.as_bytes().to_vec();
-        sector.resize(SECTOR as usize, 0);
+        sector.resize(SECTOR_LEN, 0);
         sector
     }
 
@@ -235,7 +243,7 @@ impl TableHeader {
         // The checksum counts as zero in itself. A header that does not even hold it is too short.
         let Some(checksum) = covered.get_mut(at..at + 4) else { return false };
         checksum.fill(0);
-        covered.len() >= HEADER_LEN
+        covered.len() >= HEADER_LEN as usize
             && crc32fast::hash(&covered) == self.header_crc32.get()
             && self.my_lba.get() == sector
     }
@@ -270,7 +278,7 @@ fn mixed(uuid: Uuid) -> [u8; 16] {
 
 /// Returns the first sector: one partition that takes the whole disk, for programs that do not know GPT.
 fn protective_sector(last: u64) -> Vec<u8> {
-    let mut sector = vec![0; SECTOR as usize];
+    let mut sector = vec![0; SECTOR_LEN];
     let sectors = u32::try_from(last).unwrap_or(u32::MAX);
     let entry = &mut sector[PROTECTIVE_AT..PROTECTIVE_AT + 16];
     // Positions by heads and cylinders, as UEFI 5.2.3 has them: the second sector, and "beyond what can be said".
@@ -347,7 +355,7 @@ mod tests {
             let error = read(&|disk| disk[at] ^= 1).unwrap_err().to_string();
             assert!(error.contains(told), "{at}: {error}");
         }
-        let error = read(&|disk| disk.truncate(FIRST_PARTITION as usize)).unwrap_err().to_string();
+        let error = read(&|disk| disk.truncate(1 << 20)).unwrap_err().to_string();
         assert!(error.contains("beyond"), "{error}");
         for at in [disk.len() - 512, disk.len() - 1000] {
             let end = disk.len() - 33 * 512;
@@ -360,14 +368,14 @@ mod tests {
     #[test]
     fn no_change_of_a_byte_is_a_panic_or_a_lot_of_memory() {
         let disk = written(&sample());
-        for at in 512..1024 + 2 * ENTRY_LEN {
+        for at in 512..1024 + 2 * ENTRY_LEN as usize {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut disk = disk.clone();
                 disk[at] = value;
                 // With a checksum that is right, the fields themselves are tried.
                 let mut header: TableHeader = TableHeader::read_from_prefix(&disk[512..]).unwrap().0;
                 header.header_crc32 = 0.into();
-                header.partition_entry_array_crc32 = crc32fast::hash(&disk[1024..1024 + 128 * ENTRY_LEN]).into();
+                header.partition_entry_array_crc32 = crc32fast::hash(&disk[1024..1024 + ENTRIES_LEN]).into();
                 disk[512..1024].copy_from_slice(&header.sector());
                 let _ = PartitionTable::read(&disk).unwrap();
             }
