@@ -127,7 +127,7 @@ impl ApplyConductor<'_, '_> {
         };
         drop((reference, packed_plain));
         let plain = Arc::new(plain);
-        let mut window = Window::new((self.effort.threads + 1) * 4 << 20);
+        let mut window = Window::new((self.effort.threads + 1) * (4 << 20));
         let mut from = 0;
         for segment in program.segments {
             match segment {

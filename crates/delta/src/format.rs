@@ -47,7 +47,7 @@ use crate::identity::{FileIdentity, each_chunk};
 /// Magic and version.
 pub(crate) const MAGIC: &[u8; 8] = b"PFSDELT\x01";
 /// Length of the digest at the end.
-pub(crate) const DIGEST_LEN: u64 = 32;
+pub(crate) const DIGEST_LEN: u64 = blake3::OUT_LEN as u64;
 /// Most plain bytes of a group. A larger group finds more matches within the new file; this many is memory on the device
 /// that applies the patch.
 pub const PLAIN_MAX: u32 = 64 << 20;
@@ -353,7 +353,7 @@ impl Patch {
             hasher.update(chunk);
             Ok(())
         })?;
-        let mut digest = [0; DIGEST_LEN as usize];
+        let mut digest = [0; blake3::OUT_LEN];
         bytes.read_exact_at(&mut digest, end).map_err(Error::io(cannot))?;
         if digest != *hasher.finalize().as_bytes() {
             return Err(Error::damaged(PATCH, end, "its digest is wrong: it is damaged or was cut short"));

@@ -183,7 +183,7 @@ impl<'env> PatchConductor<'_, 'env> {
         writer: &mut PatchWriter<'_, '_, 'env>,
     ) -> Result<()> {
         let new = self.new;
-        let mut window = Window::new((self.effort.threads + 1) * 4 << 20);
+        let mut window = Window::new((self.effort.threads + 1) * (4 << 20));
         let mut at = 0;
         while at < new.units.len() {
             self.effort.check()?;

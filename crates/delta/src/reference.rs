@@ -38,7 +38,7 @@ impl ReferenceCandidates {
         effort: &PatchEffort,
     ) -> Result<Self> {
         let mut found = ReferenceCandidates::default();
-        let mut window = Window::new(effort.threads.max(1) * 4 << 20);
+        let mut window = Window::new(effort.threads.max(1) * (4 << 20));
         let mut take = |measured: Result<MeasuredBlock>| -> Result<()> {
             let MeasuredBlock { block, samples } = measured?;
             let number = u32::try_from(found.blocks.len()).unwrap_or(u32::MAX);
@@ -176,7 +176,7 @@ pub(crate) fn load<'env>(
 ) -> Result<Vec<u8>> {
     let len: u64 = blocks.iter().map(|block| block.plain_len).sum();
     let mut reference = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
-    let mut window = Window::new(effort.threads.max(1) * 4 << 20);
+    let mut window = Window::new(effort.threads.max(1) * (4 << 20));
     let mut take = |plain: Result<Vec<u8>>| -> Result<()> {
         reference.extend_from_slice(&plain?);
         Ok(())

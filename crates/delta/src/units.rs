@@ -17,7 +17,7 @@ use crate::make::PatchWorker;
 /// Bytes between blocks are cut at multiples of this length: the block size of EROFS, whose uncompressed files move by it.
 const PIECE_LEN: u64 = 4096;
 /// Bytes that a job reads and hashes.
-const BATCH_LEN: u64 = 1 << 20;
+const BATCH_LEN: usize = 1 << 20;
 
 /// A file, and the image in it if there is one.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl DeltaFile {
 
     /// Hashes all units and the file.
     pub(crate) fn hash<'env>(&'env self, pool: &Pool<'env, PatchWorker>, effort: &PatchEffort) -> Result<HashedUnits> {
-        let mut window = Window::new(effort.threads.max(1) * 2 << 20);
+        let mut window = Window::new(effort.threads.max(1) * (2 << 20));
         let mut hasher = blake3::Hasher::new();
         let mut digests = Vec::with_capacity(self.units.len());
         let mut take = |hashed: Result<HashedBatch>| -> Result<()> {
@@ -98,10 +98,11 @@ impl DeltaFile {
         while first < self.units.len() {
             effort.check()?;
             let start = self.units[first].offset;
-            let more = self.units[first..].iter().take_while(|unit| unit.end() - start <= BATCH_LEN).count().max(1);
+            let more =
+                self.units[first..].iter().take_while(|unit| unit.end() - start <= BATCH_LEN as u64).count().max(1);
             let batch = &self.units[first..first + more];
             first += more;
-            window.push(pool.submit(move |_| self.hash_batch(batch)), BATCH_LEN as usize);
+            window.push(pool.submit(move |_| self.hash_batch(batch)), BATCH_LEN);
             if window.is_full() {
                 window.pop().map_or(Ok(()), &mut take)?;
             }
