@@ -26,7 +26,7 @@ pub(crate) fn words(len: usize, seed: u64) -> Vec<u8> {
 /// A tree of small files, a large one, and one that does not shrink.
 pub(crate) fn tree() -> Vec<TestFile> {
     let mut files: Vec<TestFile> =
-        (0..200_u64).map(|n| (format!("usr/share/{n}"), words(700 + 37 * n as usize, n + 1))).collect();
+        (1..201).zip(0..200).map(|(seed, n)| (format!("usr/share/{n}"), words(700 + 37 * n, seed))).collect();
     files.push(("usr/lib/large".into(), words(1_500_000, 77)));
     files.push(("usr/lib/noise".into(), Random::new(5).bytes(300_000)));
     files.push(("usr/lib/zeros".into(), vec![0; 500_000]));
