@@ -18,11 +18,11 @@ fn erofs(codec: &str) -> Builder<'static> {
 
 /// Begins an EROFS image for new kernels, with features as `--features` has them.
 fn with_features(features: &str) -> Builder<'static> {
-    let mut options = ErofsOptions::default();
-    options.target_kernel = Kernel::new(6, 18);
-    let mut draft = OptionDraft::new(options, 0);
-    let option = OPTIONS.iter().find(|option| option.name == "features").unwrap();
-    draft.set(option, features.as_ref()).unwrap();
+    let mut draft = OptionDraft::new(ErofsOptions::default(), 0);
+    for (name, value) in [("features", features), ("target-kernel", "6.18")] {
+        let option = OPTIONS.iter().find(|option| option.name == name).unwrap();
+        draft.set(option, value.as_ref()).unwrap();
+    }
     Builder::new(draft.resolve().unwrap())
 }
 
