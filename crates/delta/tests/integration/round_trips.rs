@@ -2,9 +2,9 @@
 
 use packfs_delta::DeltaOptions;
 use packfs_image::build::OptionDraft;
-use packfs_image::erofs::{ErofsOptions, Kernel, OPTIONS};
+use packfs_image::erofs::{ErofsOptions, Features, Kernel, OPTIONS};
 use packfs_image::squashfs::{Fragments, SquashfsOptions};
-use packfs_image::{Builder, Choice};
+use packfs_image::{Builder, Choice, Codec};
 
 use crate::common::{apply, build, make, round_trip, tree, updated};
 
@@ -75,7 +75,6 @@ fn erofs_of_other_forms() {
         "fragments,^dedupe",
         "all-fragments",
         "dedupe,fragments,ztailpacking",
-        "chunks",
         "48bit,unaligned",
         "compressed-dirs",
     ] {
@@ -83,6 +82,10 @@ fn erofs_of_other_forms() {
             update(features, || with_features(features).codec(codec.parse::<Choice>().unwrap()));
         }
     }
+    let mut in_chunks = ErofsOptions::default();
+    in_chunks.features |= Features::CHUNKS;
+    in_chunks.build.codec = Choice::new(Codec::None);
+    update("chunks", || Builder::new(in_chunks.clone()));
     update("clusters of 4K", || erofs("lz4hc:9").block_size(4096));
 }
 

@@ -98,7 +98,7 @@ pub struct ErofsOptions {
     /// Maximum number of sources that become [devices](crate::Tree::devices): the image refers to their data instead of
     /// holding a copy. With 0, all data is copied.
     pub refer: u16,
-    /// A file for the data of files, which becomes the only [device](crate::source::Device) of the image. It appears before the
+    /// A file for the data of files, which becomes the only [device](crate::source::SourceDevice) of the image. It appears before the
     /// image does.
     pub blob: Option<PathBuf>,
     /// Have files of 64 KiB or more copied without reading them; only for images without compression. File systems that can

@@ -3,7 +3,7 @@
 //!
 //! A piece is a small file or a few megabytes of a larger one. It is the unit of compression and of
 //! dedup: a file is a list of pieces, which may lie anywhere, and equal pieces are stored once.
-//! [`DataWriter`](writer::Data) conducts; each of its parts has one responsibility:
+//! [`DataWriter`](writer::DataWriter) conducts; each of its parts has one responsibility:
 //!
 //! | part | responsibility |
 //! |---|---|
