@@ -52,7 +52,7 @@ impl ImageSession {
         ImageSession { pages: Arc::new(FetchedPages::new(len)), image: None }
     }
 
-    /// Adds bytes of the image, from the beginning of a range that an attempt [missed](Outcome::Missing).
+    /// Adds bytes of the image, from the beginning of a range that an attempt [missed](RequestOutcome::Missing).
     pub fn supply(&self, offset: u64, bytes: &[u8]) {
         self.pages.supply(offset, bytes);
     }
