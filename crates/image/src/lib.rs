@@ -215,7 +215,6 @@
 //!
 //! Using a codec that was left out fails with an error that names the codec and its feature.
 
-mod announced;
 pub mod build;
 mod builder;
 mod check;

@@ -199,12 +199,6 @@ pub trait Image: Send + Sync + std::fmt::Debug {
         let _ = (nid, range);
     }
 
-    /// Does as [`Image::will_read`] for ranges of many files, given in any order: stored bytes that lie near each other are
-    /// requested together. Images that come over no network take nothing from the iterator.
-    fn will_read_many(&self, ranges: &mut dyn Iterator<Item = (Nid, Range<u64>)>) {
-        let _ = ranges;
-    }
-
     /// Returns the extents of a regular file in order, without gaps, covering it exactly. Adjacent
     /// holes form one extent of any length. An extent with data is at most a block, or as long as a
     /// compressed extent of EROFS decodes to: 12 MiB.

@@ -28,14 +28,13 @@ use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
 
-use self::data::{DeviceRange, RecentExtents};
+use self::data::RecentExtents;
 use self::decode::ClusterCache;
 use self::dir::DirentCursor;
 use self::disk::DeviceBytes;
 use self::inode::{Inode, InodeType};
 use self::metadata::MetadataCache;
 use self::xattr::LongPrefix;
-use crate::announced::AnnouncedRanges;
 use crate::followed::FollowedFiles;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat, StoredPiece};
 use crate::tree::XattrSet;
@@ -226,23 +225,7 @@ impl Image for ErofsReader {
             // The notice knows that the caller announces by itself, so that nothing is announced twice.
             followed.announced(nid, &range);
             // Whoever reads gets the errors.
-            let tell = &mut |(device, stored): DeviceRange| {
-                self.disk.will_read(device, stored.start, stored.end - stored.start);
-            };
-            let _ = self.file(nid).and_then(|file| data::announce(self, &file, range, tell));
-        }
-    }
-
-    fn will_read_many(&self, ranges: &mut dyn Iterator<Item = (Nid, Range<u64>)>) {
-        let Some(followed) = &self.followed else { return };
-        let mut announced = AnnouncedRanges::default();
-        for (nid, range) in ranges {
-            followed.announced(nid, &range);
-            let tell = &mut |(device, stored): DeviceRange| announced.add(device, stored);
-            let _ = self.file(nid).and_then(|file| data::announce(self, &file, range, tell));
-        }
-        for (device, stored) in announced.join() {
-            self.disk.will_read(device, stored.start, stored.end - stored.start);
+            let _ = self.file(nid).and_then(|file| data::announce(self, &file, range));
         }
     }
 

@@ -38,7 +38,6 @@ use self::metadata::{MetadataArea, MetadataBlocks};
 use self::table::{IndexedTable, TablePlace};
 use self::xattr::XattrTable;
 use super::format;
-use crate::announced::AnnouncedRanges;
 use crate::followed::FollowedFiles;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat, StoredPiece};
 use crate::tree::{Time, XattrSet};
@@ -233,22 +232,8 @@ impl Image for SquashfsReader {
         if let Some(followed) = &self.followed {
             // The notice knows that the caller announces by itself, so that nothing is announced twice.
             followed.announced(nid, &range);
-            let disk = &self.metadata.blocks.disk;
-            let tell = &mut |stored: Range<u64>| disk.will_read(stored.start, stored.end.saturating_sub(stored.start));
             // Whoever reads gets the errors.
-            let _ = self.announce(nid, range, tell);
-        }
-    }
-
-    fn will_read_many(&self, ranges: &mut dyn Iterator<Item = (Nid, Range<u64>)>) {
-        let Some(followed) = &self.followed else { return };
-        let mut announced = AnnouncedRanges::default();
-        for (nid, range) in ranges {
-            followed.announced(nid, &range);
-            let _ = self.announce(nid, range, &mut |stored| announced.add(0, stored));
-        }
-        for (_, stored) in announced.join() {
-            self.metadata.blocks.disk.will_read(stored.start, stored.end - stored.start);
+            let _ = self.announce(nid, range);
         }
     }
 
