@@ -10,7 +10,7 @@ use packfs_blocks::{Progress, ReadAt};
 use crate::PatchEffort;
 use crate::coding::{EncodeCall, EncoderSettings};
 use crate::error::{Error, Result};
-use crate::format::{Group, Patch, Segment};
+use crate::format::{Patch, PatchGroup, PatchSegment};
 use crate::group::decompress;
 use crate::identity::FileIdentity;
 use crate::make::PatchWorker;
@@ -102,9 +102,9 @@ impl ApplyConductor<'_, '_> {
             }
             for segment in &group.program.segments {
                 match segment {
-                    Segment::Copy { len, .. } => applied.copied_bytes += len,
-                    Segment::Plain { len } => applied.plain_bytes += len,
-                    Segment::Encoded { stored_len, .. } => applied.encoded_bytes += stored_len,
+                    PatchSegment::Copy { len, .. } => applied.copied_bytes += len,
+                    PatchSegment::Plain { len } => applied.plain_bytes += len,
+                    PatchSegment::Encoded { stored_len, .. } => applied.encoded_bytes += stored_len,
                 }
             }
             self.apply_group(group)?;
@@ -116,8 +116,8 @@ impl ApplyConductor<'_, '_> {
         Ok(applied)
     }
 
-    fn apply_group(&mut self, group: Group) -> Result<()> {
-        let Group { program, sums, packed_plain, end } = group;
+    fn apply_group(&mut self, group: PatchGroup) -> Result<()> {
+        let PatchGroup { program, sums, packed_plain, end } = group;
         let reference = reference::load(&program.reference, self.pool, self.effort, self.old)?;
         let plain_len = usize::try_from(sums.plain_len).unwrap_or_default();
         let plain = match plain_len {
@@ -131,7 +131,7 @@ impl ApplyConductor<'_, '_> {
         let mut from = 0;
         for segment in program.segments {
             match segment {
-                Segment::Copy { offset, len } => {
+                PatchSegment::Copy { offset, len } => {
                     let end = offset + len;
                     let mut at = offset;
                     while at < end {
@@ -141,7 +141,7 @@ impl ApplyConductor<'_, '_> {
                         at += part_len;
                     }
                 }
-                Segment::Plain { len } => {
+                PatchSegment::Plain { len } => {
                     let to = from + usize::try_from(len).unwrap_or_default();
                     // In pieces, so that the window counts what they hold.
                     for part in plain[from..to].chunks(1 << 20) {
@@ -149,7 +149,7 @@ impl ApplyConductor<'_, '_> {
                     }
                     from = to;
                 }
-                Segment::Encoded { call, stored_len, plain_len } => {
+                PatchSegment::Encoded { call, stored_len, plain_len } => {
                     let plain_len = usize::try_from(plain_len).unwrap_or_default();
                     let input = from..from + plain_len + call.lookahead as usize;
                     from = input.end;
@@ -199,7 +199,7 @@ fn copy_part(old: &dyn ReadAt, offset: u64, len: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What an encoder has to make.
+/// Call of an encoder, and the lengths that it must take and make.
 #[derive(Clone, Copy)]
 struct BlockToEncode {
     call: EncodeCall,

@@ -149,17 +149,17 @@ pub(crate) struct ReferenceBlock {
 
 /// A part of the new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub(crate) enum PatchSegment {
     Copy { offset: u64, len: u64 },
     Plain { len: u64 },
     Encoded { call: EncodeCall, stored_len: u64, plain_len: u64 },
 }
 
-/// What a group does, in order.
+/// Instructions of a group: blocks of the reference, then parts of the new file in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Program {
+pub(crate) struct GroupProgram {
     pub(crate) reference: Vec<ReferenceBlock>,
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) segments: Vec<PatchSegment>,
 }
 
 /// Sums of a program, which its group must agree with.
@@ -170,7 +170,7 @@ pub(crate) struct ProgramSums {
     pub(crate) new_len: u64,
 }
 
-impl Program {
+impl GroupProgram {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, self.reference.len() as u64);
@@ -188,17 +188,17 @@ impl Program {
         let mut copied_end = 0;
         for segment in &self.segments {
             match *segment {
-                Segment::Copy { offset, len } => {
+                PatchSegment::Copy { offset, len } => {
                     put_varint(&mut bytes, 0);
                     put_signed(&mut bytes, offset.wrapping_sub(copied_end).cast_signed());
                     put_varint(&mut bytes, len);
                     copied_end = offset + len;
                 }
-                Segment::Plain { len } => {
+                PatchSegment::Plain { len } => {
                     put_varint(&mut bytes, 1);
                     put_varint(&mut bytes, len);
                 }
-                Segment::Encoded { call, stored_len, plain_len } => {
+                PatchSegment::Encoded { call, stored_len, plain_len } => {
                     put_varint(&mut bytes, 2 + call.settings as u64);
                     put_varint(&mut bytes, stored_len);
                     put_varint(&mut bytes, plain_len);
@@ -213,7 +213,7 @@ impl Program {
     /// Decodes a program whose references and copies must lie in an old file of `old_len` bytes.
     fn decode(bytes: &[u8], old_len: u64, encoders: usize) -> Result<(Self, ProgramSums)> {
         let mut get = FieldDecoder::new(PROGRAM, bytes);
-        let mut program = Program::default();
+        let mut program = GroupProgram::default();
         let mut sums = ProgramSums::default();
         let mut end = 0;
         for _ in 0..varint(&mut get)? {
@@ -243,9 +243,9 @@ impl Program {
                     let len = varint(&mut get)?;
                     copied_end = offset.saturating_add(len);
                     get.check(copied_end <= old_len, "a copy ends after the old file")?;
-                    Segment::Copy { offset, len }
+                    PatchSegment::Copy { offset, len }
                 }
-                1 => Segment::Plain { len: varint(&mut get)? },
+                1 => PatchSegment::Plain { len: varint(&mut get)? },
                 number => {
                     let settings = usize::try_from(number - 2).unwrap_or(usize::MAX);
                     get.check(settings < encoders, "there is no such encoder")?;
@@ -258,13 +258,15 @@ impl Program {
                         && u64::from(lookahead) <= PLAIN_BLOCK_MAX
                         && u64::from(room) <= STORED_BLOCK_MAX;
                     get.check(is_bounded, "a block is too long")?;
-                    Segment::Encoded { call: EncodeCall { settings, lookahead, room }, stored_len, plain_len }
+                    PatchSegment::Encoded { call: EncodeCall { settings, lookahead, room }, stored_len, plain_len }
                 }
             };
             let (plain, new) = match segment {
-                Segment::Copy { len, .. } => (0, len),
-                Segment::Plain { len } => (len, len),
-                Segment::Encoded { call, stored_len, plain_len } => (plain_len + u64::from(call.lookahead), stored_len),
+                PatchSegment::Copy { len, .. } => (0, len),
+                PatchSegment::Plain { len } => (len, len),
+                PatchSegment::Encoded { call, stored_len, plain_len } => {
+                    (plain_len + u64::from(call.lookahead), stored_len)
+                }
             };
             sums.plain_len = sums.plain_len.saturating_add(plain);
             sums.new_len = sums.new_len.saturating_add(new);
@@ -310,8 +312,8 @@ impl GroupHead {
 
 /// A group, read and checked; the plain bytes are still compressed.
 #[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) program: Program,
+pub(crate) struct PatchGroup {
+    pub(crate) program: GroupProgram,
     pub(crate) sums: ProgramSums,
     pub(crate) packed_plain: Vec<u8>,
     /// Offset of the next group in the patch.
@@ -405,7 +407,7 @@ impl Patch {
     }
 
     /// Reads the group at `offset` of the patch.
-    pub(crate) fn group(&self, offset: u64) -> Result<Group> {
+    pub(crate) fn group(&self, offset: u64) -> Result<PatchGroup> {
         let cannot = "cannot read the patch";
         let wrong = |why: &str| Error::damaged("group of the patch", offset, why);
         let left = self.end.saturating_sub(offset);
@@ -432,13 +434,13 @@ impl Patch {
         let packed_program = read(program_at, head.packed_program_len)?;
         let program = crate::group::decompress(&packed_program, &[], head.program_len as usize)?
             .ok_or_else(|| wrong("its program does not decompress to its length"))?;
-        let (program, sums) = Program::decode(&program, self.header.old.len, self.header.encoders.len())?;
+        let (program, sums) = GroupProgram::decode(&program, self.header.old.len, self.header.encoders.len())?;
         let expected = (u64::from(head.reference_len), u64::from(head.plain_len));
         if (sums.reference_len, sums.plain_len) != expected || sums.new_len == 0 {
             return Err(wrong("its lengths and its program do not agree"));
         }
         let packed_plain = read(plain_at, head.packed_plain_len)?;
-        Ok(Group { program, sums, packed_plain, end: plain_at + u64::from(head.packed_plain_len) })
+        Ok(PatchGroup { program, sums, packed_plain, end: plain_at + u64::from(head.packed_plain_len) })
     }
 }
 
@@ -506,18 +508,18 @@ mod tests {
         assert!(varint(&mut FieldDecoder::new("test", &[0xff; 12])).is_err());
     }
 
-    fn sample() -> Program {
+    fn sample() -> GroupProgram {
         let call = EncodeCall { settings: 1, lookahead: 64, room: 4096 };
-        Program {
+        GroupProgram {
             reference: vec![
                 ReferenceBlock { offset: 10, stored_len: 20, form: None, plain_len: 20 },
                 ReferenceBlock { offset: 5, stored_len: 3, form: StreamForm::from_number(7), plain_len: 300 },
             ],
             segments: vec![
-                Segment::Copy { offset: 40, len: 8 },
-                Segment::Plain { len: 7 },
-                Segment::Copy { offset: 0, len: 1 },
-                Segment::Encoded { call, stored_len: 4096, plain_len: 9000 },
+                PatchSegment::Copy { offset: 40, len: 8 },
+                PatchSegment::Plain { len: 7 },
+                PatchSegment::Copy { offset: 0, len: 1 },
+                PatchSegment::Encoded { call, stored_len: 4096, plain_len: 9000 },
             ],
         }
     }
@@ -525,18 +527,18 @@ mod tests {
     #[test]
     fn a_program_is_decoded_as_it_was_encoded_and_no_other_bytes_panic() {
         let bytes = sample().encode();
-        let (program, sums) = Program::decode(&bytes, 100, 2).unwrap();
+        let (program, sums) = GroupProgram::decode(&bytes, 100, 2).unwrap();
         assert_eq!(program, sample());
         assert_eq!(sums, ProgramSums { reference_len: 320, plain_len: 7 + 9064, new_len: 8 + 7 + 1 + 4096 });
         for (old_len, encoders) in [(40, 2), (100, 1)] {
-            Program::decode(&bytes, old_len, encoders).unwrap_err();
+            GroupProgram::decode(&bytes, old_len, encoders).unwrap_err();
         }
         for at in 0..bytes.len() {
-            Program::decode(&bytes[..at], 100, 2).unwrap_err();
+            GroupProgram::decode(&bytes[..at], 100, 2).unwrap_err();
             for byte in 0..=255 {
                 let mut bytes = bytes.clone();
                 bytes[at] = byte;
-                let _ = Program::decode(&bytes, 100, 2);
+                let _ = GroupProgram::decode(&bytes, 100, 2);
             }
         }
     }

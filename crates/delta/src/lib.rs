@@ -2,7 +2,7 @@
 //!
 //! A patch cuts the new image into segments: ranges that are copied from the old image, blocks that are compressed again
 //! from plain bytes, and bytes as they are. The plain bytes are compressed by zstd against the decompressed blocks of the
-//! old image that changed, so a patch is little larger than one between the contents. See [`format`](mod@format) for the
+//! old image that changed, so a patch is smaller than one between the compressed bytes. See [`format`](mod@format) for the
 //! bytes of a patch.
 //!
 //! ```
@@ -15,7 +15,8 @@
 //! #     let builder = Builder::squashfs().entries([Entry::file("etc/motd", text.repeat(9000))]);
 //! #     builder.write_to(std::io::Cursor::new(Vec::new())).unwrap().0.into_inner()
 //! # };
-//! # let (old_image, new_image) = (image("Hello."), image("Hello, world."));
+//! # let old_image = image("Hello.");
+//! # let new_image = image("Hello, world.");
 //! let old: Arc<dyn ReadAt> = Arc::new(old_image);
 //! let new: Arc<dyn ReadAt> = Arc::new(new_image.clone());
 //! let effort = PatchEffort::default();

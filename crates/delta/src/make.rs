@@ -17,7 +17,9 @@ use crate::PatchEffort;
 use crate::apply::apply_patch;
 use crate::coding::BlockDecoders;
 use crate::error::{Error, Result};
-use crate::format::{GroupHead, PLAIN_MAX, Patch, PatchEncoder, PatchHeader, Program, REFERENCE_MAX, Segment};
+use crate::format::{
+    GroupHead, GroupProgram, PLAIN_MAX, Patch, PatchEncoder, PatchHeader, PatchSegment, REFERENCE_MAX,
+};
 use crate::group::compress;
 use crate::recipes::{EncodableBlock, EncodeRecipes};
 use crate::reference::{self, ReferenceCandidates};
@@ -284,7 +286,7 @@ impl PatchOutput<'_> {
 /// The group that is being filled.
 #[derive(Default)]
 struct OpenGroup {
-    segments: Vec<Segment>,
+    segments: Vec<PatchSegment>,
     plain: Vec<u8>,
 }
 
@@ -305,10 +307,10 @@ impl PatchWriter<'_, '_, '_> {
                 self.summary.copied_bytes += len;
                 self.count(len);
                 match self.group.segments.last_mut() {
-                    Some(Segment::Copy { offset: last, len: last_len }) if *last + *last_len == offset => {
+                    Some(PatchSegment::Copy { offset: last, len: last_len }) if *last + *last_len == offset => {
                         *last_len += len;
                     }
-                    _ => self.group.segments.push(Segment::Copy { offset, len }),
+                    _ => self.group.segments.push(PatchSegment::Copy { offset, len }),
                 }
             }
             NewPart::Encodable { block: EncodableBlock { call, input, plain_len }, stored_len } => {
@@ -316,7 +318,7 @@ impl PatchWriter<'_, '_, '_> {
                 self.summary.encoded_bytes += stored_len;
                 self.count(stored_len);
                 self.group.plain.extend_from_slice(&input);
-                self.group.segments.push(Segment::Encoded { call, stored_len, plain_len });
+                self.group.segments.push(PatchSegment::Encoded { call, stored_len, plain_len });
             }
             NewPart::Unknown(stored) => {
                 self.summary.unknown_bytes += stored.len() as u64;
@@ -338,8 +340,8 @@ impl PatchWriter<'_, '_, '_> {
             self.group.plain.extend_from_slice(stored);
             let added = stored.len() as u64;
             match self.group.segments.last_mut() {
-                Some(Segment::Plain { len }) => *len += added,
-                _ => self.group.segments.push(Segment::Plain { len: added }),
+                Some(PatchSegment::Plain { len }) => *len += added,
+                _ => self.group.segments.push(PatchSegment::Plain { len: added }),
             }
         }
         Ok(())
@@ -364,7 +366,7 @@ impl PatchWriter<'_, '_, '_> {
         let blocks = self.candidates.select(&plain, room.into());
         let reference = reference::load(&blocks, pool, effort, &*old.bytes)?;
         let packed_plain = if plain.is_empty() { Vec::new() } else { compress(&plain, &reference)? };
-        let program = Program { reference: blocks, segments }.encode();
+        let program = GroupProgram { reference: blocks, segments }.encode();
         let packed_program = compress(&program, &[])?;
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("groups are bounded");
         let head = GroupHead {

@@ -61,7 +61,7 @@ impl ReferenceCandidates {
                 window.push(pool.submit(move |worker| measure_block(file, first, worker)), 1 << 20);
             } else {
                 let joins =
-                    |unit: &crate::units::Unit| !file.is_encoded(unit) && unit.end() - first.offset <= JOINED_MAX;
+                    |unit: &crate::units::FileUnit| !file.is_encoded(unit) && unit.end() - first.offset <= JOINED_MAX;
                 while at < file.units.len() && is_candidate[at] && joins(&file.units[at]) {
                     end = file.units[at].end();
                     at += 1;
@@ -119,7 +119,7 @@ struct MeasuredBlock {
     samples: Vec<u32>,
 }
 
-fn measure_block(file: &DeltaFile, unit: crate::units::Unit, worker: &mut PatchWorker) -> Result<MeasuredBlock> {
+fn measure_block(file: &DeltaFile, unit: crate::units::FileUnit, worker: &mut PatchWorker) -> Result<MeasuredBlock> {
     let Some(block) = file.block(&unit) else { return measure_plain(file, unit.offset, unit.end()) };
     let (form, plain) = match DecodedBlock::read(file, block, &mut worker.decoders)? {
         Ok(decoded) => (StreamForm::of(block.coding), decoded.input),

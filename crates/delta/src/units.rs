@@ -25,19 +25,19 @@ pub(crate) struct DeltaFile {
     pub(crate) bytes: Arc<dyn ReadAt>,
     pub(crate) image: Option<AnyImage>,
     pub(crate) blocks: Vec<StoredBlock>,
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<FileUnit>,
 }
 
 /// A stored block, or a piece of what lies between blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unit {
+pub(crate) struct FileUnit {
     pub(crate) offset: u64,
     pub(crate) len: u64,
     /// Number of the block.
     pub(crate) block: Option<u32>,
 }
 
-impl Unit {
+impl FileUnit {
     pub(crate) fn end(&self) -> u64 {
         self.offset + self.len
     }
@@ -65,12 +65,12 @@ impl DeltaFile {
     }
 
     /// Returns the block of a unit.
-    pub(crate) fn block(&self, unit: &Unit) -> Option<&StoredBlock> {
+    pub(crate) fn block(&self, unit: &FileUnit) -> Option<&StoredBlock> {
         self.blocks.get(usize::try_from(unit.block?).ok()?)
     }
 
     /// Returns true if a unit has an encoded block.
-    pub(crate) fn is_encoded(&self, unit: &Unit) -> bool {
+    pub(crate) fn is_encoded(&self, unit: &FileUnit) -> bool {
         self.block(unit).is_some_and(|block| block.coding != BlockCoding::Plain)
     }
 
@@ -114,10 +114,10 @@ impl DeltaFile {
         Ok(HashedUnits { digests, identity })
     }
 
-    fn hash_batch(&self, batch: &[Unit]) -> Result<HashedBatch> {
+    fn hash_batch(&self, batch: &[FileUnit]) -> Result<HashedBatch> {
         let start = batch[0].offset;
         let stored = self.read(start..batch[batch.len() - 1].end())?;
-        let digest = |unit: &Unit| {
+        let digest = |unit: &FileUnit| {
             let from = usize::try_from(unit.offset - start).unwrap_or_default();
             let to = usize::try_from(unit.end() - start).unwrap_or_default();
             *Digest::of(&stored[from..to]).half().as_bytes()
@@ -133,14 +133,14 @@ struct HashedBatch {
 }
 
 /// Returns the units of a file of `len` bytes.
-fn units_of(len: u64, blocks: &[StoredBlock]) -> Result<Vec<Unit>> {
+fn units_of(len: u64, blocks: &[StoredBlock]) -> Result<Vec<FileUnit>> {
     let mut units = Vec::new();
     let mut at = 0;
-    let add_pieces = |units: &mut Vec<Unit>, range: Range<u64>| {
+    let add_pieces = |units: &mut Vec<FileUnit>, range: Range<u64>| {
         let mut at = range.start;
         while at < range.end {
             let end = (at + 1).next_multiple_of(PIECE_LEN).min(range.end);
-            units.push(Unit { offset: at, len: end - at, block: None });
+            units.push(FileUnit { offset: at, len: end - at, block: None });
             at = end;
         }
     };
@@ -149,7 +149,7 @@ fn units_of(len: u64, blocks: &[StoredBlock]) -> Result<Vec<Unit>> {
         at = block.position + block.len;
         let number = u32::try_from(number)
             .map_err(|_| Error::from(ImageError::TooMany { what: "stored blocks", max: u32::MAX.into() }))?;
-        units.push(Unit { offset: block.position, len: block.len, block: Some(number) });
+        units.push(FileUnit { offset: block.position, len: block.len, block: Some(number) });
     }
     add_pieces(&mut units, at..len);
     Ok(units)

@@ -49,7 +49,7 @@ struct DLManagedTensor {
     deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
 }
 
-/// What a capsule points to. The tensor is first: a pointer to it is one to all of this.
+/// Target of a capsule. The tensor is first: a pointer to it is one to all of this.
 #[repr(C)]
 struct ExportedMemory {
     tensor: DLManagedTensor,

@@ -8,10 +8,10 @@ use super::{EffortArgs, TalkArgs};
 
 /// Make a small patch from one image to the next.
 ///
-/// `packfs apply` makes NEW from OLD and the patch, bit for bit. The patch is little larger than one between the
-/// uncompressed contents: blocks that changed are in it as plain bytes, and `apply` compresses them again. That needs a
-/// packfs that compresses them as this one does. Blocks that no known settings give, as in images of other programs, are
-/// in the patch as they are.
+/// `packfs apply` makes NEW from OLD and the patch, bit for bit. Blocks that changed are in the patch as plain bytes, and
+/// `apply` compresses them again, so it is smaller than a patch between the compressed bytes. That needs a packfs that
+/// compresses them as this one does. Blocks that no known settings give, as in images of other programs, are in the
+/// patch as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

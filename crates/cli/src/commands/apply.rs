@@ -8,7 +8,7 @@ use packfs_delta::{Patch, apply_patch};
 use packfs_image::name::display;
 use serde::Serialize;
 
-use super::delta::{encode_path, patch_effort, write_buffered};
+use super::delta::{patch_effort, write_buffered};
 use super::seal::open_image;
 use crate::args::ApplyArgs;
 use crate::output::failure::{CommandOutcome, UsageError};
@@ -30,7 +30,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<CommandOutcome> {
     let spent = meter.finish();
     if args.json {
         json::print(&ApplyReport {
-            path: encode_path(&args.output),
+            path: json::encode_path(&args.output),
             patch_bytes: patch.patch_len(),
             new_bytes: applied.new_file.len,
             copied_bytes: applied.copied_bytes,

@@ -1,13 +1,12 @@
 //! `packfs delta`: makes a patch from one image to the next.
 
 use std::io::{BufWriter, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Output;
 use packfs_delta::{DeltaOptions, Patch, PatchEffort, PatchSummary, make_patch, verify_patch};
-use packfs_image::name::{display, encode};
+use packfs_image::name::display;
 use serde::Serialize;
 
 use super::seal::open_image;
@@ -78,11 +77,6 @@ pub(super) fn write_buffered<T>(
     Ok(result)
 }
 
-/// Returns a path as text for JSON.
-pub(super) fn encode_path(path: &Path) -> String {
-    encode(path.as_os_str().as_encoded_bytes()).into_owned()
-}
-
 /// Result of making a patch.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -114,7 +108,7 @@ pub(super) struct DeltaReport {
 impl DeltaReport {
     fn new(args: &DeltaArgs, summary: &PatchSummary) -> Self {
         DeltaReport {
-            path: encode_path(&args.output),
+            path: json::encode_path(&args.output),
             patch_bytes: summary.patch_len,
             old_bytes: summary.old_len,
             new_bytes: summary.new_len,

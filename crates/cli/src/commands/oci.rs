@@ -1,10 +1,8 @@
 //! `packfs oci`: container images whose layers the kernel mounts.
 
-use std::path::Path;
-
 use anyhow::Result;
 use packfs_image::build::AnyOptions;
-use packfs_image::name::{display, encode};
+use packfs_image::name::display;
 use packfs_oci::{
     ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, ExportedLayer, LayerWarnings, RecordState,
     SourceOptions, convert, export, fill_cache, merge_layers,
@@ -44,7 +42,11 @@ fn convert_images(args: &OciConvertArgs) -> Result<CommandOutcome> {
     if args.running.json {
         let images = converted.images.iter().map(ImageReport::new).collect();
         let layers = converted.layers.iter().map(LayerReport::new).collect();
-        json::print(&ConvertReport { layout: encode_path(&remote::without_secrets(&args.target)), images, layers })?;
+        json::print(&ConvertReport {
+            layout: json::encode_path(&remote::without_secrets(&args.target)),
+            images,
+            layers,
+        })?;
     }
     if !args.running.talk.quiet {
         print_warnings(&converted.warnings);
@@ -73,7 +75,7 @@ fn export_images(args: &OciExportArgs) -> Result<CommandOutcome> {
     let exported = export(&source, &args.target, &options, meter.progress()).map_err(explain_interruption)?;
     let spent = meter.finish();
     if args.running.json {
-        let layout = encode_path(&remote::without_secrets(&args.target));
+        let layout = json::encode_path(&remote::without_secrets(&args.target));
         let images = exported.images.iter().map(ImageReport::new).collect();
         let layers = exported.layers.iter().map(ExportedLayerReport::new).collect();
         json::print(&ExportReport { layout, images, layers })?;
@@ -116,7 +118,7 @@ fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
     let spent = meter.finish();
     if args.running.json {
         let layers = cached.layers.iter().map(LayerReport::new).collect();
-        json::print(&CacheReport { cache: encode_path(&args.cache), layers })?;
+        json::print(&CacheReport { cache: json::encode_path(&args.cache), layers })?;
     }
     if !args.running.talk.quiet {
         print_warnings(&cached.warnings);
@@ -134,8 +136,8 @@ fn merge_metadata(args: &OciMergeArgs) -> Result<CommandOutcome> {
     let spent = meter.finish();
     if args.json {
         json::print(&MergeReport {
-            image: encode_path(&args.output),
-            layers: merged.layers.iter().map(|layer| encode_path(layer)).collect(),
+            image: json::encode_path(&args.output),
+            layers: merged.layers.iter().map(|layer| json::encode_path(layer)).collect(),
             inodes: merged.inodes,
             image_bytes: merged.image_bytes,
             referred_bytes: merged.referred_bytes,
@@ -189,10 +191,6 @@ fn explain_interruption(error: packfs_oci::Error) -> anyhow::Error {
 
 fn print_warnings(of_layers: &[LayerWarnings]) {
     of_layers.iter().for_each(|layer| warnings::print(&layer.warnings));
-}
-
-fn encode_path(path: &Path) -> String {
-    encode(path.as_os_str().as_encoded_bytes()).into_owned()
 }
 
 /// Counts layers, and compares their sizes.

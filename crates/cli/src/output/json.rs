@@ -1,8 +1,10 @@
 //! JSON on standard output. Every document begins with the version of its schema, see `docs/guide/json.md`.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::Result;
+use packfs_image::name::encode;
 use serde::Serialize;
 
 /// Version of all documents: raised when a field changes its meaning or is removed, not when one is added.
@@ -12,6 +14,11 @@ pub(crate) const SCHEMA: u32 = 1;
 pub(crate) trait JsonDocument: Serialize {
     /// Value of the field `kind`, which names the command.
     const KIND: &'static str;
+}
+
+/// Returns a path as text for JSON.
+pub(crate) fn encode_path(path: &Path) -> String {
+    encode(path.as_os_str().as_encoded_bytes()).into_owned()
 }
 
 /// A document as it is printed.

@@ -25,7 +25,8 @@ fn a_patch_gives_the_new_image_whatever_the_number_of_threads() {
     let dir = dir.path();
     inputs(dir);
     for format in FORMATS {
-        let (old, new) = (&format!("old.{format}"), &format!("new.{format}"));
+        let old = &format!("old.{format}");
+        let new = &format!("new.{format}");
         for jobs in ["0", "1", "4"] {
             succeed(dir, &["delta", old, new, "-o", jobs, "-qf", "-j", jobs]);
             succeed(dir, &["apply", old, jobs, "-o", "applied", "-qf", "-j", jobs]);

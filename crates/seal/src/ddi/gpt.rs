@@ -86,7 +86,7 @@ pub(crate) struct DiskPartition {
     pub(crate) label: String,
 }
 
-/// What is wrong with a table.
+/// Reason why a table cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TableError {
     #[error("there is no partition table")]

@@ -30,7 +30,7 @@ const SIGNATURE_LEN: u64 = 16 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DdiPlan {
-    /// What the image is used for.
+    /// Purpose and architecture of the image.
     pub kind: DdiType,
     /// Length of the image in bytes.
     pub data_len: u64,

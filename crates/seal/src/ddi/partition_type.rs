@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::verity::Uuid;
 
-/// What the data partition of a disk image is used for, and on which architecture, as in `root-x86-64`.
+/// Purpose and architecture of the data partition of a disk image, as in `root-x86-64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DdiType(&'static TypeRow);
 
