@@ -1,14 +1,13 @@
 //! The parts of a dump in commands that also take an image: `info`, `check` and `cat`.
 
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use packfs_bench::report::word;
 use packfs_dump::set::{FindingHarm, LostRange, PartStatus, SetFinding, SetInfo, SetOptions, is_part};
 use packfs_dump::{Error, Set};
-use packfs_image::name::{display, encode};
+use packfs_image::name::display;
 use serde::Serialize;
 
 use super::sources;
@@ -74,11 +73,6 @@ pub(super) fn warn(set: &Set) {
     }
 }
 
-/// Returns a path as JSON stores it.
-pub(super) fn text(path: &Path) -> String {
-    encode(path.as_os_str().as_bytes()).into_owned()
-}
-
 pub(super) fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<CommandOutcome> {
     if !args.against.is_empty() {
         return Err(UsageError("--against is for images, not for the parts of a dump".into()).into());
@@ -92,7 +86,7 @@ pub(super) fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<CommandOutcom
     let checked = checked.context("checking the parts")?;
     let sound = findings.count == 0 && checked.lost.is_empty();
     if args.json {
-        let parts = set.paths().map(text).collect();
+        let parts = set.paths().map(json::encode_path).collect();
         json::print(&DumpCheck { parts, sound, findings: &findings, lost: &checked.lost })?;
     } else {
         findings.print(|found| found.line.clone())?;
@@ -148,7 +142,7 @@ pub(super) struct DumpFinding {
 impl DumpFinding {
     fn new(finding: &SetFinding) -> Self {
         DumpFinding {
-            part: finding.part.as_deref().map(text),
+            part: finding.part.as_deref().map(json::encode_path),
             offset: finding.offset,
             what: finding.what.clone(),
             harm: finding.harm.clone(),
@@ -256,7 +250,7 @@ impl DumpInfo {
     fn new(info: &SetInfo) -> Self {
         let parts = info.parts.iter().map(|part| DumpPart {
             number: part.number,
-            path: part.path.as_deref().map(text),
+            path: part.path.as_deref().map(json::encode_path),
             status: part.status,
             why: part.why.clone(),
             len: part.len,

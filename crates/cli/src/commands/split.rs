@@ -1,7 +1,6 @@
 //! `packfs split`.
 
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use anyhow::{Context, Result};
 use packfs_blocks::units::ByteSpan;
 use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, kdump, shared_disks};
 use packfs_image::name::display;
-use packfs_image::name::encode;
 use serde::Serialize;
 
 use crate::args::SplitArgs;
@@ -153,14 +151,13 @@ impl<'a> SplitSummary<'a> {
     ) -> Self {
         let seconds = report.times.to_disk;
         let stored = report.parts.iter().map(|part| part.bytes).sum();
-        let text = |path: &Path| encode(path.as_os_str().as_bytes()).into_owned();
         let parts = report.parts.iter().map(|part| SplitPart {
-            path: text(&part.path),
+            path: json::encode_path(&part.path),
             bytes_per_second: speed(part.bytes - part.resumed_bytes, part.busy_seconds + part.sync_seconds),
             report: part,
         });
         SplitSummary {
-            input: text(&args.input),
+            input: json::encode_path(&args.input),
             decoded,
             codec: options.codec.to_string(),
             chunk: options.chunk,

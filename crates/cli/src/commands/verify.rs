@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_image::name::{display, encode};
+use packfs_image::name::display;
 use packfs_seal::HashEffort;
 use packfs_seal::consumer::{ConsumerProgram, KernelEnforcement, SealExamination, SealedImage, examine};
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
     let enforced = EnforcedSeal::of(&examined);
     if args.json {
         json::print(&VerifyReport {
-            image: encode(args.image.as_os_str().as_encoded_bytes()).into_owned(),
+            image: json::encode_path(&args.image),
             enforced: enforced.name,
             root_hash: examined.root_hash.as_ref().map(ToString::to_string),
             has_signature: examined.has_signature,

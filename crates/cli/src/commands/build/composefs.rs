@@ -1,13 +1,12 @@
 //! `build --composefs`.
 
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use packfs_blocks::Progress;
 use packfs_image::erofs::{self, ErofsReader, ReadOptions};
-use packfs_image::name::{display, encode};
+use packfs_image::name::display;
 use packfs_image::request::RequestNotes;
 use packfs_image::source::LazySpool;
 use packfs_image::{Image, Severity};
@@ -146,7 +145,7 @@ impl ComposefsReport {
     ) -> Self {
         let contents = &built.contents;
         ComposefsReport {
-            image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
+            image: json::encode_path(&plan.output),
             format: "composefs",
             algorithm: algorithm.name(),
             digest: built.digest.clone(),

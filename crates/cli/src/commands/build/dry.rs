@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,7 +70,7 @@ pub(super) fn run(mut plan: BuildPlan) -> Result<CommandOutcome> {
     let (bytes, inodes) = sample::measure(&tree);
     let estimate = if fits { estimate_image(&tree, &plan, (bytes, inodes), timing, &mut left_out)? } else { None };
     let report = DryRunReport {
-        image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
+        image: json::encode_path(&plan.output),
         options: plan.in_full(),
         counts,
         data_bytes: bytes,

@@ -1,18 +1,16 @@
 //! Report of a build: the summary of either format, as JSON or as text.
 
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use packfs_blocks::stages::{Stage, Stages};
 use packfs_image::build::{BuildSummary, FormatDetails};
-use packfs_image::name::encode;
 use packfs_image::request::OversizedFiles;
 use packfs_image::{erofs, squashfs};
 use serde::Serialize;
 
 use crate::args::BuildPlan;
-use crate::output::json::JsonDocument;
+use crate::output::json::{self, JsonDocument};
 use crate::output::meter::SpentResources;
 use crate::output::units;
 
@@ -151,7 +149,7 @@ impl<'a> BuildReport<'a> {
         let size = summary.padded_bytes();
         let file_bytes = summary.file_bytes;
         BuildReport {
-            image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
+            image: json::encode_path(&plan.output),
             format: plan.request.target.format(),
             codec: plan.request.target.common().codec.to_string(),
             block_size: plan.request.target.block_size(),

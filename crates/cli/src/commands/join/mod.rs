@@ -157,7 +157,7 @@ struct RepairedPart {
 impl RepairedPart {
     fn new(repair: &RestoredSegments) -> Self {
         let RestoredSegments { part, segments, bytes, start } = repair;
-        RepairedPart { part: part.as_deref().map(parts::text), segments: *segments, bytes: *bytes, start: *start }
+        RepairedPart { part: part.as_deref().map(json::encode_path), segments: *segments, bytes: *bytes, start: *start }
     }
 }
 
@@ -203,7 +203,7 @@ impl<'a> JoinSummary<'a> {
         spent: &SpentResources,
     ) -> Self {
         JoinSummary {
-            output: parts::text(&args.output),
+            output: json::encode_path(&args.output),
             whole,
             size: report.size,
             hole_bytes: report.hole_bytes,

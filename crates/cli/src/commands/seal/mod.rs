@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::io::FileAt;
 use packfs_blocks::{Output, ReadAt};
-use packfs_image::name::{display, encode};
+use packfs_image::name::display;
 use packfs_seal::ddi::{DdiPlan, DdiSignature};
 use packfs_seal::verity::{self, VerityOptions};
 use packfs_seal::{FsVerityOptions, HashEffort, ImageContents, LayerMetadata, fsverity_digest};
@@ -178,14 +178,14 @@ impl SealOutputs {
     fn commit(self, sealed: &verity::VeritySeal, signature: Option<&MadeSignature>) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for output in [self.image, self.hash_tree].into_iter().flatten() {
-            names.push(encode(output.target().as_os_str().as_encoded_bytes()).into_owned());
+            names.push(json::encode_path(output.target()));
             target::commit(output)?;
         }
         if let (Some(output), Some(made)) = (self.signature, signature) {
-            names.push(encode(output.target().as_os_str().as_encoded_bytes()).into_owned());
+            names.push(json::encode_path(output.target()));
             target::fill_bytes(output, &made.der)?;
         }
-        names.push(encode(self.root_hash.target().as_os_str().as_encoded_bytes()).into_owned());
+        names.push(json::encode_path(self.root_hash.target()));
         target::fill(self.root_hash, &self.layout.root_hash_text(sealed))?;
         Ok(names)
     }
@@ -196,7 +196,7 @@ fn report_seal(args: &SealArgs, sealed: &verity::VeritySeal, files: &[String]) -
     let hash_bytes = sealed.area.end().unwrap_or_default() - sealed.hash_offset;
     if args.json {
         json::print(&SealReport {
-            image: encode(args.image.as_os_str().as_encoded_bytes()).into_owned(),
+            image: json::encode_path(&args.image),
             root_hash: sealed.root_hash.to_string(),
             algorithm: superblock.algorithm.name(),
             salt: packfs_seal::to_hex(&superblock.salt),
