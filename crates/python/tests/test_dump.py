@@ -1,5 +1,6 @@
 """Splitting and joining: compared with the command line program, in both directions."""
 
+import fcntl
 import io
 import json
 import os
@@ -98,17 +99,26 @@ def test_lost_bytes_are_an_error_or_listed(dump, tmp_path):
     parts = parts_in(tmp_path, 2)
     packfs.dump.split(dump, parts, codec="raw", chunk_size=65536, memory=64 << 20)
     target = tmp_path / "back"
-    for given in (target, io.BytesIO()):
-        with pytest.raises(packfs.Incomplete, match="of the dump are lost"):
-            packfs.dump.join(parts[:1], given)
-    assert not target.exists()
-    joined = packfs.dump.join(parts[:1], target, partial=True)
-    back, content = target.read_bytes(), dump.read_bytes()
-    at = 0
-    for start, end, why in [*joined.lost, packfs.dump.LostRange(len(content), len(content), "")]:
-        assert back[at:start] == content[at:start] and back[start:end] == bytes(end - start)
-        at = end
-    assert joined.lost and all("part 2" in lost.why for lost in joined.lost)
+    content = dump.read_bytes()
+    # Whichever part was free took the next segment: on a busy machine one of them may have all of the data.
+    needed = [part for part in parts if part.stat().st_size > len(content) // 10]
+    assert needed
+    for number, part in enumerate(parts, 1):
+        if part not in needed:
+            continue
+        left = [other for other in parts if other != part]
+        for given in (target, io.BytesIO()):
+            with pytest.raises(packfs.Incomplete, match="of the dump are lost"):
+                packfs.dump.join(left, given)
+        assert not target.exists()
+        joined = packfs.dump.join(left, target, partial=True)
+        back = target.read_bytes()
+        at = 0
+        for start, end, why in [*joined.lost, packfs.dump.LostRange(len(content), len(content), "")]:
+            assert back[at:start] == content[at:start] and back[start:end] == bytes(end - start)
+            at = end
+        assert joined.lost and all(f"part {number}" in lost.why for lost in joined.lost)
+        target.unlink()
 
 
 def test_parity_restores_a_damaged_part(dump, tmp_path):
@@ -168,8 +178,9 @@ def test_a_part_that_fails_is_an_error_with_all_data_in_the_others(dump, tmp_pat
     os.mkfifo(parts[1])
 
     def leave():
+        # Less than a part without data has: its writer is still busy when this reader leaves.
         with open(parts[1], "rb") as reader:
-            reader.read(10)
+            fcntl.fcntl(reader, 1031, 4096)  # F_SETPIPE_SZ, which Python 3.9 does not name.
 
     reader = threading.Thread(target=leave)
     reader.start()
