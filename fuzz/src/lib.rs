@@ -4,6 +4,7 @@
 pub mod archive_source;
 pub mod codec_decode;
 pub mod codec_encode;
+pub mod delta_patch;
 pub mod dump_part;
 pub mod erofs_image;
 pub mod http;
