@@ -25,6 +25,7 @@ mod proxy;
 mod reader;
 mod retry;
 mod s3;
+mod scattered;
 mod sign;
 mod stream;
 mod url;

@@ -15,6 +15,7 @@ use crate::object::{OpenedObject, VersionedObject};
 use crate::oci::RegistryArtifact;
 use crate::origin::{ObjectOrigin, PlainAddress};
 use crate::s3::BucketObject;
+use crate::scattered::{self, ScatteredUnits};
 use crate::stream::{RUN, SequentialReaders};
 use crate::url::{HttpUrl, cleaned};
 use crate::{RemoteOptions, is_address};
@@ -66,6 +67,7 @@ struct FetchState {
     /// Units to fetch.
     wanted: BTreeMap<u64, FetchPriority>,
     streams: SequentialReaders,
+    scattered: ScatteredUnits,
     clock: u64,
     /// Number of runs taken so far.
     taken: u64,
@@ -186,6 +188,15 @@ impl ReadAt for RemoteObject {
         drop(self.shared.request_units(state, now, true));
     }
 
+    fn will_read_ranges(&self, ranges: &[Range<u64>]) {
+        let len = self.len();
+        let units_of = |range: &Range<u64>| range.start / UNIT..range.end.min(len).div_ceil(UNIT);
+        let mut state = self.shared.lock();
+        let most = usize::try_from(self.shared.window()).unwrap_or(usize::MAX);
+        let now = state.scattered.announce(ranges.iter().flat_map(units_of), most);
+        drop(self.shared.request_ahead(state, &now));
+    }
+
     fn has_delay(&self) -> bool {
         true
     }
@@ -243,7 +254,13 @@ impl RemoteState {
         let first = range.start / UNIT;
         let end = range.end.div_ceil(UNIT);
         let mut state = self.lock();
-        let ahead = state.streams.note(first, end, self.window());
+        let ahead = match state.scattered.note(first..end) {
+            Some(units) => {
+                state = self.request_ahead(state, &units);
+                0..0
+            }
+            None => state.streams.note(first, end, self.window()),
+        };
         let mut asked = first;
         for unit in first..end {
             if unit >= asked {
@@ -268,6 +285,16 @@ impl RemoteState {
             state = self.lock();
         }
         Ok(())
+    }
+
+    /// Has announced units fetched, in their order, that are not in memory.
+    fn request_ahead<'s>(
+        self: &'s Arc<Self>,
+        state: MutexGuard<'s, FetchState>,
+        units: &[u64],
+    ) -> MutexGuard<'s, FetchState> {
+        let ranges = scattered::join(units);
+        ranges.into_iter().fold(state, |state, range| self.request_units(state, range, true))
     }
 
     /// Has units fetched that are not in memory.

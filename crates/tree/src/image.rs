@@ -199,6 +199,12 @@ pub trait Image: Send + Sync + std::fmt::Debug {
         let _ = (nid, range);
     }
 
+    /// Announces that ranges of many files will be read, in any order: of an image that comes over a network, their
+    /// stored bytes are requested together, and nothing else. Other images take nothing from the iterator.
+    fn will_read_many(&self, ranges: &mut dyn Iterator<Item = (Nid, Range<u64>)>) {
+        let _ = ranges;
+    }
+
     /// Returns the extents of a regular file in order, without gaps, covering it exactly. Adjacent
     /// holes form one extent of any length. An extent with data is at most a block, or as long as a
     /// compressed extent of EROFS decodes to: 12 MiB.

@@ -53,6 +53,10 @@ impl ReadAt for ObservedReads {
         self.bytes.will_read(range);
     }
 
+    fn will_read_ranges(&self, ranges: &[Range<u64>]) {
+        self.bytes.will_read_ranges(ranges);
+    }
+
     fn has_delay(&self) -> bool {
         self.bytes.has_delay()
     }

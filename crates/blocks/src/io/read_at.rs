@@ -36,6 +36,14 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     /// it has room for, then more as the range is read, and nothing beyond its end. Others do nothing.
     fn will_read(&self, _range: Range<u64>) {}
 
+    /// Announces that several ranges will be read, in about this order. A source with a delay fetches them together, and
+    /// does not take who reads them for one who reads on: it fetches nothing after a range because of it.
+    fn will_read_ranges(&self, ranges: &[Range<u64>]) {
+        for range in ranges {
+            self.will_read(range.clone());
+        }
+    }
+
     /// Returns true if each read may wait for a network: then it is worth some work to announce reads.
     fn has_delay(&self) -> bool {
         false
@@ -157,6 +165,10 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
 
     fn will_read(&self, range: Range<u64>) {
         (**self).will_read(range);
+    }
+
+    fn will_read_ranges(&self, ranges: &[Range<u64>]) {
+        (**self).will_read_ranges(ranges);
     }
 
     fn has_delay(&self) -> bool {

@@ -18,6 +18,11 @@ impl ShiftedBytes {
     pub fn new(bytes: Arc<dyn ReadAt>, start: u64) -> Self {
         ShiftedBytes { bytes, start }
     }
+
+    /// Returns a range of these bytes as one of the source.
+    fn in_source(&self, range: &Range<u64>) -> Range<u64> {
+        self.start.saturating_add(range.start)..self.start.saturating_add(range.end)
+    }
 }
 
 impl ReadAt for ShiftedBytes {
@@ -34,7 +39,12 @@ impl ReadAt for ShiftedBytes {
     }
 
     fn will_read(&self, range: Range<u64>) {
-        self.bytes.will_read(self.start.saturating_add(range.start)..self.start.saturating_add(range.end));
+        self.bytes.will_read(self.in_source(&range));
+    }
+
+    fn will_read_ranges(&self, ranges: &[Range<u64>]) {
+        let ranges_in_source: Vec<_> = ranges.iter().map(|range| self.in_source(range)).collect();
+        self.bytes.will_read_ranges(&ranges_in_source);
     }
 
     fn has_delay(&self) -> bool {

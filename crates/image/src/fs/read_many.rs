@@ -126,6 +126,10 @@ pub(super) fn fill(
         let read = super::read_exactly(image, *nid, buffer, range.start, || super::inode_name(*nid));
         return read.map_err(|source| RequestError { request: 0, source });
     }
+    // Before the plan, which waits for metadata: meanwhile an image behind a network sends data.
+    let is_wanted = |(_, bounds): &(&ReadRequest, &[usize])| bounds[0] < bounds[1];
+    let wanted = requests.iter().zip(offsets.windows(2)).filter(is_wanted);
+    image.will_read_many(&mut wanted.map(|(request, _)| (request.nid, request.range.clone())));
     let mut reads = plan(image, requests, offsets);
     // Furthest end first: decoding a unit may stop early, and what the first read needs then serves all others.
     reads.sort_unstable_by_key(|read| {

@@ -170,6 +170,33 @@ fn a_far_image_announces_the_stored_bytes_of_a_range_and_a_local_one_reads_nothi
 }
 
 #[test]
+fn ranges_of_many_files_are_announced_together() {
+    let root = tree();
+    for (name, bytes) in images(root.path()) {
+        let wanted = [("z", 0..u64::MAX), ("large", 5 << 20..6 << 20), ("a", 0..u64::MAX), ("large", 1 << 20..2 << 20)];
+        let find = |image: &AnyImage, file: &str| sink::resolve(image.image(), file.as_bytes()).unwrap().unwrap();
+        let (watched, image, ..) = open(&bytes, true);
+        let ranges = wanted.clone().map(|(file, range)| (find(&image, file), range));
+        watched.take();
+        for (nid, range) in &ranges {
+            image.image().will_read(*nid, range.clone());
+        }
+        let [_, each] = watched.take();
+        image.image().will_read_many(&mut ranges.clone().into_iter());
+        let [_, together] = watched.take();
+        assert!(together.is_sorted_by_key(|range| range.start), "{name}: {together:?}");
+        assert_eq!((outside(&each, &together), outside(&together, &each)), (0, 0), "{name}: {together:?} for {each:?}");
+
+        let (watched, image, ..) = open(&bytes, false);
+        let ranges = wanted.map(|(file, range)| (find(&image, file), range));
+        watched.take();
+        let mut asked = 0;
+        image.image().will_read_many(&mut ranges.into_iter().inspect(|_| asked += 1));
+        assert_eq!((watched.take(), asked), ([vec![], vec![]], 0), "{name}");
+    }
+}
+
+#[test]
 fn who_reads_in_order_without_a_word_is_announced_to_the_end_of_the_file() {
     let root = tree();
     for (name, bytes) in images(root.path()) {

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{Act, Object, Server, noise};
 use packfs_blocks::ReadAt;
-use packfs_image::image::FileType;
-use packfs_image::{AnyImage, OpenOptions, erofs, sink, squashfs};
+use packfs_image::image::{FileType, Nid};
+use packfs_image::{AnyImage, Fs, OpenOptions, ReadRequest, erofs, sink, squashfs};
 use packfs_remote::{FailureReason, RemoteObject, RemoteOptions};
 
 const UNIT: u64 = 64 << 10;
@@ -161,6 +162,68 @@ fn a_file_of_an_image_is_fetched_to_its_end_and_no_further() {
         let sum = len(&asked);
         assert!(sum <= size + 4 * UNIT, "{name}, {announced}: {sum} bytes for a file of {size}: {asked:?}");
         assert!(asked.len() <= 40, "{name}, {announced}: {} requests", asked.len());
+    }
+}
+
+/// Builds an image of files of noise, and opens it behind a server; returns the files' inodes as well.
+fn open_files(server: &Server, format: &str, count: usize) -> (Fs, Vec<Nid>) {
+    let root = tempfile::tempdir().unwrap();
+    let noise = noise(count * 30_000);
+    for (n, bytes) in noise.chunks(30_000).enumerate() {
+        std::fs::write(root.path().join(format!("{n:04}")), bytes).unwrap();
+    }
+    let file = root.path().join("image");
+    build(format, root.path(), &file);
+    let remote = RemoteObject::open(&server.give("/image", std::fs::read(&file).unwrap()), &options()).unwrap();
+    let fs = Fs::from_reader(remote).unwrap();
+    let nids: Vec<_> = (0..count).map(|n| fs.inode(format!("{n:04}")).unwrap()).collect();
+    // So that metadata is there, and only data is counted.
+    nids.iter().for_each(|nid| drop(fs.image().extents(*nid).unwrap()));
+    (fs, nids)
+}
+
+#[test]
+fn many_reads_request_neighbours_together_and_several_ranges_at_once() {
+    let server = Server::start();
+    for format in ["s", "e"] {
+        // Four neighbourhoods of 20 files, in the order of no image.
+        let chosen: Vec<usize> = (0..80).map(|n| n * 7 % 4 * 300 + 100 + n * 13 % 20).collect();
+        let (fs, nids) = open_files(&server, format, 1200);
+        server.requests();
+        for n in &chosen {
+            fs.read_inode(nids[*n]).unwrap();
+        }
+        let single = asked(&server);
+
+        let (fs, nids) = open_files(&server, format, 1200);
+        let requests: Vec<_> = chosen.iter().map(|n| ReadRequest::whole(nids[*n])).collect();
+        let (begun, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counted = (begun.clone(), most.clone());
+        server.requests();
+        server.misbehave(move |_, _| {
+            // The first waits for another: one reader alone would not send it.
+            let now = counted.0.fetch_add(1, Ordering::SeqCst) + 1;
+            counted.1.fetch_max(now, Ordering::SeqCst);
+            let waiting = Instant::now();
+            while counted.1.load(Ordering::SeqCst) < 3 && waiting.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            counted.0.fetch_sub(1, Ordering::SeqCst);
+            Act::Right
+        });
+        let many = fs.read_many(&requests, 0).unwrap();
+        server.misbehave(|_, _| Act::Right);
+        assert!(most.load(Ordering::SeqCst) >= 3, "{format}: one request after the other");
+        for (n, nid) in chosen.iter().map(|n| nids[*n]).enumerate() {
+            assert!(many.get(n).unwrap() == fs.read_inode(nid).unwrap(), "{format}: request {n}");
+        }
+        let many = asked(&server);
+        // 600 KB each; a request has half a megabyte to one and a half.
+        assert!(many.len() <= 12, "{format}: {} requests: {many:?}", many.len());
+        assert!(single.len() >= 3 * many.len(), "{format}: {} requests one by one", single.len());
+        // Blocks and units at the ends of the neighbourhoods, and nothing read ahead.
+        let needed = chosen.len() as u64 * 30_000;
+        assert!(len(&many) <= needed + 32 * UNIT, "{format}: {} bytes for {needed}", len(&many));
     }
 }
 

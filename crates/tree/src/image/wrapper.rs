@@ -74,6 +74,7 @@ define_wrapper! {
     fn xattrs(&self, nid: Nid) -> Result<XattrSet>;
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize>;
     fn will_read(&self, nid: Nid, range: Range<u64>);
+    fn will_read_many(&self, ranges: &mut dyn Iterator<Item = (Nid, Range<u64>)>);
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>>;
     fn stored_pieces(&self, nid: Nid, range: Range<u64>, visit: &mut dyn FnMut(StoredPiece)) -> Result<()>;

@@ -18,7 +18,7 @@ use crate::erofs::format::{CLUSTER_MAX, Incompat, algorithm};
 use crate::image::Extent;
 use crate::{Error, Result};
 
-pub(super) use self::announce::announce;
+pub(super) use self::announce::{DeviceRange, announce};
 pub(super) use self::stretch::stretch;
 
 /// Plain data is reported in pieces of this length, for several threads to read.

@@ -1,6 +1,8 @@
 //! Stored bytes of an image and its additional devices: the only place of the reader that reads from its sources.
 
+use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -122,12 +124,30 @@ impl DeviceBytes {
     /// Announces a read of `len` bytes of a device by its number as in chunks.
     pub(super) fn will_read(&self, device: u16, offset: u64, len: u64) {
         let (area, offset) = self.locate(device, offset);
-        let source = match area {
-            Area::Device(number) => self.devices.get(usize::from(number) - 1).and_then(|device| device.source.as_ref()),
-            _ => Some(&self.source),
-        };
-        if let Some(source) = source {
+        if let Some(source) = self.source_of(area) {
             source.will_read(offset..offset.saturating_add(len));
+        }
+    }
+
+    /// Announces reads of several ranges, each of a device by its number as in chunks.
+    pub(super) fn will_read_ranges(&self, stored_ranges: &[(u16, Range<u64>)]) {
+        let mut by_area: HashMap<Area, Vec<Range<u64>>> = HashMap::new();
+        for (device, range) in stored_ranges {
+            let (area, offset) = self.locate(*device, range.start);
+            by_area.entry(area).or_default().push(offset..offset.saturating_add(range.end - range.start));
+        }
+        for (area, ranges) in by_area {
+            if let Some(source) = self.source_of(area) {
+                source.will_read_ranges(&ranges);
+            }
+        }
+    }
+
+    /// Returns what holds the bytes of an area.
+    fn source_of(&self, area: Area) -> Option<&Arc<dyn ReadAt>> {
+        match area {
+            Area::Device(number) => self.devices.get(usize::from(number) - 1)?.source.as_ref(),
+            _ => Some(&self.source),
         }
     }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
 
-use self::data::RecentExtents;
+use self::data::{DeviceRange, RecentExtents};
 use self::decode::ClusterCache;
 use self::dir::DirentCursor;
 use self::disk::DeviceBytes;
@@ -225,8 +225,24 @@ impl Image for ErofsReader {
             // The notice knows that the caller announces by itself, so that nothing is announced twice.
             followed.announced(nid, &range);
             // Whoever reads gets the errors.
-            let _ = self.file(nid).and_then(|file| data::announce(self, &file, range));
+            let tell = &mut |(device, stored): DeviceRange| {
+                self.disk.will_read(device, stored.start, stored.end - stored.start);
+            };
+            let _ = self.file(nid).and_then(|file| data::announce(self, &file, range, tell));
         }
+    }
+
+    fn will_read_many(&self, ranges: &mut dyn Iterator<Item = (Nid, Range<u64>)>) {
+        let Some(followed) = &self.followed else { return };
+        let mut stored_ranges = Vec::new();
+        for (nid, range) in ranges {
+            followed.announced(nid, &range);
+            let tell = &mut |stored: DeviceRange| stored_ranges.push(stored);
+            let _ = self.file(nid).and_then(|file| data::announce(self, &file, range, tell));
+        }
+        // In the order in which `read_many` reads units.
+        stored_ranges.sort_unstable_by_key(|(device, range)| (*device, range.start));
+        self.disk.will_read_ranges(&stored_ranges);
     }
 
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {

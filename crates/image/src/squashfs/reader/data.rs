@@ -85,10 +85,9 @@ impl SquashfsReader {
         Ok(len)
     }
 
-    /// See [`Image::will_read`](crate::Image::will_read).
-    pub(super) fn announce(&self, nid: Nid, range: Range<u64>) -> Result<()> {
+    /// Calls `tell` with the stored bytes of a range of a file: see [`Image::will_read`](crate::Image::will_read).
+    pub(super) fn announce(&self, nid: Nid, range: Range<u64>, tell: &mut dyn FnMut(Range<u64>)) -> Result<()> {
         let file = self.file(nid)?;
-        let disk = &self.metadata.blocks.disk;
         let Range { start, end } = range.start..range.end.min(file.size());
         if start >= end {
             return Ok(());
@@ -97,12 +96,12 @@ impl SquashfsReader {
         // With its start in the tail, a range has no blocks.
         if tail.is_none_or(|tail| start < tail.offset) {
             let span = file.span(&self.metadata, &(start..end))?;
-            disk.will_read(span.start, span.end.saturating_sub(span.start));
+            tell(span);
         }
         // Last, as its position may have to be fetched.
         if let Some(tail) = tail.filter(|tail| end > tail.offset) {
             let stored = self.fragment(tail.tail.fragment)?;
-            disk.will_read(stored.start, stored.len as u64);
+            tell(stored.start..stored.start.saturating_add(stored.len as u64));
         }
         Ok(())
     }

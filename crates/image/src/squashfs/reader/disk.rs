@@ -1,6 +1,7 @@
 //! Stored bytes of an image: the only place of the reader that reads from the source.
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,6 +29,11 @@ impl ImageBytes {
     /// Announces a read of `len` bytes.
     pub(super) fn will_read(&self, offset: u64, len: u64) {
         self.source.will_read(offset..offset.saturating_add(len));
+    }
+
+    /// Announces reads of several ranges.
+    pub(super) fn will_read_ranges(&self, ranges: &[Range<u64>]) {
+        self.source.will_read_ranges(ranges);
     }
 
     /// Returns true if announcing reads gains something.

@@ -232,9 +232,23 @@ impl Image for SquashfsReader {
         if let Some(followed) = &self.followed {
             // The notice knows that the caller announces by itself, so that nothing is announced twice.
             followed.announced(nid, &range);
+            let disk = &self.metadata.blocks.disk;
+            let tell = &mut |stored: Range<u64>| disk.will_read(stored.start, stored.end.saturating_sub(stored.start));
             // Whoever reads gets the errors.
-            let _ = self.announce(nid, range);
+            let _ = self.announce(nid, range, tell);
         }
+    }
+
+    fn will_read_many(&self, ranges: &mut dyn Iterator<Item = (Nid, Range<u64>)>) {
+        let Some(followed) = &self.followed else { return };
+        let mut stored_ranges = Vec::new();
+        for (nid, range) in ranges {
+            followed.announced(nid, &range);
+            let _ = self.announce(nid, range, &mut |stored| stored_ranges.push(stored));
+        }
+        // In the order in which `read_many` reads units.
+        stored_ranges.sort_unstable_by_key(|range| range.start);
+        self.metadata.blocks.disk.will_read_ranges(&stored_ranges);
     }
 
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {

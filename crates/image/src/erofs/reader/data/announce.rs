@@ -15,26 +15,29 @@ const EXTENTS: usize = 1024;
 /// Gap between two extents that are announced as one.
 const GAP: u64 = 128 << 10;
 
-/// See [`Image::will_read`](crate::Image::will_read).
-pub(in super::super) fn announce(reader: &ErofsReader, inode: &Inode, range: Range<u64>) -> Result<()> {
+/// Calls `tell` with the stored bytes of a range of a file: see [`Image::will_read`](crate::Image::will_read).
+pub(in super::super) fn announce(
+    reader: &ErofsReader,
+    inode: &Inode,
+    range: Range<u64>,
+    tell: &mut dyn FnMut(DeviceRange),
+) -> Result<()> {
     let Range { start, end } = range.start..range.end.min(inode.size);
     if start >= end {
         return Ok(());
     }
-    InodeData::open(reader, inode)?.announce(&(start..end))
+    InodeData::open(reader, inode)?.announce(&(start..end), tell)
 }
 
 /// Stored bytes: the device by its number as in chunks, and the range on it.
-type DeviceRange = (u16, Range<u64>);
+pub(in super::super) type DeviceRange = (u16, Range<u64>);
 
 impl InodeData<'_> {
-    fn announce(&self, range: &Range<u64>) -> Result<()> {
-        let disk = &self.source.reader.disk;
-        let tell = |(device, run): DeviceRange| disk.will_read(device, run.start, run.end - run.start);
+    fn announce(&self, range: &Range<u64>, tell: &mut dyn FnMut(DeviceRange)) -> Result<()> {
         let mut walk = self.map.walk(&self.source, range.start);
         let mut at = range.start;
         // The common case, in which two look-ups at both ends do for all.
-        if let Some((whole, until)) = self.whole(range)? {
+        if let Some((whole, until)) = self.whole(range, tell)? {
             // Between its ends nothing has to be looked up, which may mean to fetch a long index.
             tell(whole);
             (walk, at) = (self.map.walk(&self.source, until), until);
@@ -45,14 +48,14 @@ impl InodeData<'_> {
             if at >= range.end {
                 break;
             }
-            let Some(next) = self.next(&mut walk, range, &mut at)? else { continue };
+            let Some(next) = self.next(&mut walk, range, &mut at, tell)? else { continue };
             pending = match pending {
                 // A request that reads a little too much is better than another one.
                 Some((device, run)) if device == next.0 && (run.start..=run.end + GAP).contains(&next.1.start) => {
                     Some((device, run.start..run.end.max(next.1.end)))
                 }
                 before => {
-                    before.into_iter().for_each(tell);
+                    before.into_iter().for_each(&mut *tell);
                     Some(next)
                 }
             };
@@ -63,9 +66,9 @@ impl InodeData<'_> {
 
     /// Returns the stored bytes from the first extent of a range to the last before a part in the packed inode, if those
     /// between them probably lie between them, and the end of the last extent in the file.
-    fn whole(&self, range: &Range<u64>) -> Result<Option<(DeviceRange, u64)>> {
+    fn whole(&self, range: &Range<u64>, tell: &mut dyn FnMut(DeviceRange)) -> Result<Option<(DeviceRange, u64)>> {
         let mut at = range.start;
-        let first = self.next(&mut self.map.walk(&self.source, at), range, &mut at)?;
+        let first = self.next(&mut self.map.walk(&self.source, at), range, &mut at, tell)?;
         let Some((device, first)) = first.filter(|_| at < range.end) else { return Ok(None) };
         // A part in the packed inode lies elsewhere, and a hole nowhere.
         let mut end = range.end;
@@ -78,7 +81,7 @@ impl InodeData<'_> {
             return Ok(None);
         }
         let mut until = end - 1;
-        let last = self.next(&mut self.map.walk(&self.source, until), range, &mut until)?;
+        let last = self.next(&mut self.map.walk(&self.source, until), range, &mut until, tell)?;
         let run = last.filter(|last| last.0 == device).map(|last| first.start..last.1.end);
         // A range that is much longer than the part of the file has other files between its ends.
         let fits = |run: &Range<u64>| run.end > run.start && run.end - run.start <= end - range.start + SLACK;
@@ -87,7 +90,13 @@ impl InodeData<'_> {
 
     /// Returns the stored bytes of the next extent, of which a plain one has only those of the range. `None` if it has
     /// none of its own; a part in the packed inode is announced.
-    fn next(&self, walk: &mut ExtentWalk<'_>, range: &Range<u64>, at: &mut u64) -> Result<Option<DeviceRange>> {
+    fn next(
+        &self,
+        walk: &mut ExtentWalk<'_>,
+        range: &Range<u64>,
+        at: &mut u64,
+        tell: &mut dyn FnMut(DeviceRange),
+    ) -> Result<Option<DeviceRange>> {
         let Some(extent) = walk.next()?.filter(|extent| extent.len > 0) else {
             *at = range.end;
             return Ok(None);
@@ -101,7 +110,7 @@ impl InodeData<'_> {
                 let offset = offset.saturating_add(from - extent.logical);
                 let len = end.min(range.end) - from;
                 let packed = self.packed_inode(offset, len)?;
-                self.open_packed(packed)?.announce(&(offset..offset.saturating_add(len)))?;
+                self.open_packed(packed)?.announce(&(offset..offset.saturating_add(len)), tell)?;
                 return Ok(None);
             }
             PieceStorage::Plain { stored, rotated: false } => {
