@@ -1,11 +1,11 @@
 //! Sources of the file trees that [packfs-image](https://docs.rs/packfs-image) packs: directories, archives, pack lists.
 //!
-//! A [`Source`] lists its entries into a [`Tree`]. File contents stay where they are and are read
-//! later through [`Contents`], by many threads at once. Only a source that cannot be read twice (an
-//! archive on a pipe) passes its data on while it lists, through [`Store`].
+//! A [`Source`] lists its entries into a [`Tree`]. File contents stay where they are and are read later through
+//! [`Contents`], by many threads at once. Only a source that cannot be read twice (an archive on a pipe) passes its
+//! data on while it lists, through [`Store`].
 //!
-//! Use packfs-image, which shows what programs need of this crate and has images as sources, too. What it does not show may
-//! change in any release.
+//! Programs should use packfs-image, which re-exports what they need and adds images as sources. Anything else in this
+//! crate may change in any release.
 
 use std::io::Read;
 use std::path::Path;
@@ -68,7 +68,8 @@ pub trait Source {
     }
 }
 
-/// Passes all calls on, including those with a default.
+/// Implements [`Source`] for pointers. Methods with a default are passed on, too: otherwise a boxed source would seem
+/// to leave out nothing.
 macro_rules! pass_on {
     ($($pointer:ty),*) => {$(
         impl<S: Source + ?Sized> Source for $pointer {

@@ -79,7 +79,8 @@ impl<'p> ListedPath<'p> {
         loop {
             let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
             match &rest[..end] {
-                // Components in front that lead nowhere in the image.
+                // Leading components have no place in the image. The guard ends the loop: the end of a path looks like
+                // an empty component.
                 b"" | b"." | b".." if !rest.is_empty() => rest = &rest[(end + 1).min(rest.len())..],
                 _ => break,
             }

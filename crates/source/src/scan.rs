@@ -1,4 +1,5 @@
-//! Options and results of a scan of directories, on every system; `dir` does the scan where it can.
+//! Options and results of directory scans. They exist on every system, so that callers compile where nothing can be
+//! scanned; `dir` scans on Linux.
 
 use std::sync::Arc;
 

@@ -46,7 +46,7 @@ impl SortFile {
     fn resolve(&self, tree: &mut Tree) -> Result<HashMap<Ino, i16>> {
         let mut priorities = HashMap::new();
         for (path, priority, number) in &self.entries {
-            // A line for a file that is not there may be a mistake, but the list is shared by several images.
+            // Only a warning: the path may be a mistake, but one sort file often serves several images.
             match tree.lookup(path) {
                 Some(ino) => drop(priorities.insert(ino, *priority)),
                 None => {
@@ -91,7 +91,7 @@ pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<FileRank>> {
         let priority = priorities.get(&ino).copied().unwrap_or(inherited);
         match &tree.inode(ino).kind {
             Kind::Dir => way.push(priority),
-            // Ascending ranks are written first.
+            // Low ranks are written first, and files without a rank have 0.
             Kind::File { .. } if priority != 0 => ranks.push(FileRank { ino, rank: -i32::from(priority) }),
             _ => {}
         }

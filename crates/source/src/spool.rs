@@ -12,6 +12,7 @@ use super::{Contents, FileReader, Store};
 use crate::tree::{FileData, Kind};
 use crate::{Error, Result, Tree};
 
+/// Length of the pieces in which data is copied. Other lengths were not measured.
 const PIECE_LEN: usize = 256 << 10;
 
 /// A store that keeps its data in an unlinked file in the directory for temporary files.

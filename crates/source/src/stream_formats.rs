@@ -50,7 +50,7 @@ pub enum StreamSupport {
     NameOnly,
 }
 
-/// Number of bytes by which every format is recognised.
+/// Number of bytes by which every format is recognised. bzip2 needs the most: 4 of the stream and 6 of its first block.
 pub(crate) const STREAM_MAGIC_LEN: usize = 10;
 
 /// All formats.

@@ -32,6 +32,7 @@ impl<D: Clone> ListAhead<D> {
         pool: &Pool<'_, ListingBuffers>,
         mut submit: impl FnMut(&D, Option<NameBatch>) -> JobTicket<DirListing>,
     ) -> Option<(D, DirListing)> {
+        // One more, as without workers there must be a job, too.
         let room = pool.threads() * JOBS_PER_WORKER + 1;
         // The rest of a large directory comes before the next one, whatever was submitted first.
         if let Some((dir, rest, jobs)) = &mut self.large {

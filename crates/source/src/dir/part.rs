@@ -2,8 +2,7 @@
 //!
 //! | record | content | count |
 //! |---|---|---|
-//! | head | magic, version, part, number of parts, a digest of what was scanned and how, the directories of the sources
-//! | 1 |
+//! | head | magic, version, part, number of parts, digest of the options, directories of the sources | 1 |
 //! | source | attributes of the root directory | one a source |
 //! | directory | path; number and digest of all names, if several parts have entries of it | before its entries |
 //! | entry | name, attributes, link target, extended attributes | any |
@@ -28,11 +27,13 @@ use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 const MAGIC: [u8; 8] = *b"packfsPS";
 const VERSION: u32 = 2;
-/// Length from which on a frame is written.
+/// Length at which a frame is complete. A merge opens the file once a frame, and holds one frame of each part in
+/// memory.
 const FRAME: usize = 1 << 18;
 /// Maximum length of a frame: one record may be as long as the largest set of attributes.
 const FRAME_MAX: usize = 64 << 20;
 
+/// Types of records.
 const SOURCE: u8 = 1;
 const DIR: u8 = 2;
 const ENTRY: u8 = 3;
@@ -107,6 +108,7 @@ impl<'o> PartWriter<'o> {
     }
 
     fn flush(&mut self) -> Result<()> {
+        // The length of the frame, and its digest.
         let mut head = Vec::with_capacity(36);
         head.u32(u32::try_from(self.frame.len()).expect("a record is shorter than 4 GiB"));
         head.put(Digest::of(&self.frame).as_bytes());

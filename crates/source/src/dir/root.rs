@@ -66,6 +66,7 @@ impl ScanRoot {
     fn open_beneath(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let path = if path.is_empty() { b"." } else { path };
+        // `O_PATH`, since directories on the way need not be readable.
         let through = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut held: Option<OwnedFd> = None;
         let mut rest = path;
@@ -88,7 +89,8 @@ impl ScanRoot {
         }
     }
 
-    /// Splits a path into the part that one call can open safely, and the rest.
+    /// Splits a path into the part that one call can open safely, and the rest. Without `openat2`, that is a single
+    /// component: `O_NOFOLLOW` covers only the last one.
     fn split<'p>(&self, path: &'p [u8]) -> Result<(&'p [u8], &'p [u8])> {
         if self.resolves && path.len() <= PATH_MAX {
             return Ok((path, b""));

@@ -60,6 +60,7 @@ fn entry(keyword: &str, mut line: LineLexer<'_>) -> Result<ListItem, String> {
         _ => {}
     }
     let attrs = attrs(line)?;
+    // `|` binds more tightly than `&&`: all other keywords need the mode and both owners.
     if keyword != "file" && keyword != "link" && attrs.mode.is_none() | attrs.uid.is_none() | attrs.gid.is_none() {
         return Err("`*` is only valid where a file provides the value".into());
     }

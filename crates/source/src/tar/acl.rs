@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::tree::acl::{GROUP_BITS, NO_ID, VERSION, tag};
 
-/// Maximum number of accounts remembered from one archive.
+/// Maximum number of accounts remembered from one archive, which bounds the memory that hostile archives can take.
 const MAX_ACCOUNTS: usize = 65_536;
 
 /// Numbers of named users and groups: from the archive's own headers if they have them, otherwise from this system.
@@ -87,6 +87,7 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &KnownAccounts) -> 
     for line in acl_entries(text) {
         entries.push(parse_entry(line, accounts)?);
     }
+    // The kernel accepts entries only in the order of their tags.
     entries.sort_unstable();
     if entries.windows(2).any(|pair| pair[0][..2] == pair[1][..2]) {
         return Err("a duplicate entry".into());
@@ -144,11 +145,13 @@ fn encode_acl(entries: &[AclEntry]) -> Vec<u8> {
 fn parse_entry(line: &[u8], accounts: &KnownAccounts) -> Result<AclEntry, String> {
     let malformed = || format!("`{}` is not a valid entry", line.escape_ascii());
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
+    // Each line of a default list may say that it is one.
     let fields = match &fields[..] {
         [b"default" | b"d", rest @ ..] => rest,
         all => all,
     };
     let (who, name, permissions, id) = match *fields {
+        // Solaris leaves out the empty name.
         [who @ (b"mask" | b"m" | b"other" | b"o"), permissions] => (who, &b""[..], permissions, None),
         [who, name, permissions] => (who, name, permissions, None),
         [who, name, permissions, id] => (who, name, permissions, Some(number(id).ok_or_else(malformed)?)),

@@ -109,6 +109,7 @@ impl<I: ArchiveInput> MemberReader<I> {
             let blank = block.iter().all(|byte| *byte == 0);
             match got {
                 BLOCK if blank => self.zeros += 1,
+                // At the end of the file nothing is read, which leaves the block blank, too.
                 _ if blank && self.zeros > 0 => return Ok(None),
                 0 if !self.begun => return Err(Error::corrupt("tar archive", at, "it ends before its first member")),
                 0 => {
@@ -124,6 +125,7 @@ impl<I: ArchiveInput> MemberReader<I> {
                 }
                 BLOCK => {
                     let header = header::check(&block, at)?;
+                    // Another archive begins, which the global headers of the last one do not concern.
                     if std::mem::take(&mut self.zeros) > 0 {
                         self.globals = PaxRecords::default();
                     }
@@ -167,6 +169,7 @@ impl<I: ArchiveInput> MemberReader<I> {
             pax.add(records, *at)?;
         }
         let first = extended.first.unwrap_or(at);
+        // GNU tar gives sparse members a made-up path (`GNUSparseFile.PID/NAME`), and their own name in a record.
         let name = pax.sparse.name.take().or(pax.path.take()).or(extended.name);
         let path = name.unwrap_or_else(|| header::name(header));
         let link = pax.linkpath.take().or(extended.link).unwrap_or_else(|| text(&header.linkname).to_vec());
@@ -184,6 +187,7 @@ impl<I: ArchiveInput> MemberReader<I> {
             None => Time { secs: field(&header.mtime, "time", at)?, nanos: 0 },
         };
         let xattrs: XattrSet = acls.into_iter().chain(pax.xattrs()).collect();
+        // A sound list replaces the permission bits. One that no kernel accepts may only take rights from the group.
         mode = match access_list(&xattrs) {
             Some(list) if defect(list).is_none() => mode & 0o7000 | acl::permissions(list),
             Some(list) => mode & group_limit(list),
@@ -275,6 +279,7 @@ impl<I: ArchiveInput> MemberReader<I> {
                     "tar header at byte {at}: a sparse file in a form that GNU tar does not write"
                 )));
             }
+            // Format 1.0, whose map is part of the stored bytes.
             (_, Some(1), Some(0), Some(size)) => {
                 self.note_data(len, at)?;
                 let begin = self.input.offset();
@@ -288,6 +293,7 @@ impl<I: ArchiveInput> MemberReader<I> {
                     sum: None,
                 });
             }
+            // Formats 0.0, which has no version, and 0.1: the map was among the records.
             (_, None | Some(0), _, Some(size)) => (Some(std::mem::take(&mut sparse.map)), size),
             (_, None, None, None) => (None, len),
             _ => return Err(Error::corrupt("pax header", first, "inconsistent GNU.sparse records")),

@@ -10,7 +10,8 @@ use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
 use packfs_tree::decode_base64;
 
-/// Maximum number of bytes of names and attributes that global headers may apply to every member.
+/// Maximum number of bytes of names and attributes that global headers may apply to every member. They are copied for
+/// each, so that short archives could demand much work.
 const MAX_GLOBAL: usize = 65_536;
 
 type PaxXattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
@@ -142,6 +143,7 @@ impl PaxRecords {
         if name.is_empty() || name.contains(&0) {
             return Err("not a valid name of an extended attribute");
         }
+        // bsdtar writes each attribute in both spellings.
         self.own_xattrs.entry(name.into()).or_insert_with(|| value.into());
         Ok(())
     }
@@ -158,6 +160,7 @@ fn start(record: &[u8]) -> &[u8] {
 
 /// Splits off the first record: its key, its value, and the remaining records.
 fn split_record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    // No length has more than 20 digits. The record counts its own length, too, so it cannot end before the space.
     let space = records.iter().take(20).position(|byte| *byte == b' ')?;
     let len: usize = std::str::from_utf8(&records[..space]).ok()?.parse().ok()?;
     let (record, rest) = records.split_at_checked(len)?;
@@ -208,6 +211,7 @@ fn time(value: &[u8]) -> RecordValue<Time> {
         return Err("no time");
     }
     let nanos = (0..9).fold(0, |nanos, n| nanos * 10 + fraction.get(n).map_or(0, |digit| u32::from(digit - b'0')));
+    // Nanoseconds count upwards: -1.25 s are -2 s and 750,000,000 ns.
     Ok(Some(match (negative, nanos) {
         (false, _) => Time { secs, nanos },
         (true, 0) => Time { secs: -secs, nanos: 0 },

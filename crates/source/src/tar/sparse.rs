@@ -14,7 +14,7 @@ use crate::archive::MAX_SIZE;
 use crate::archive::input::{ArchiveInput, DataRegion, truncated};
 use crate::{Error, Result};
 
-/// Maximum number of regions in a map.
+/// Maximum number of regions in a map, which then takes 16 MB.
 pub(super) const MAX_REGIONS: u64 = 1_000_000;
 
 fn bad(at: u64, why: impl Into<String>) -> Error {
@@ -37,6 +37,7 @@ pub(super) fn check(mut map: Vec<DataRegion>, size: u64, stored: u64, at: u64) -
         end = offset.checked_add(*len).filter(|end| *end <= size).ok_or_else(|| {
             bad(at, format!("the region of {len} bytes at {offset} goes beyond the file's end at {size}"))
         })?;
+        // Cannot overflow: regions do not overlap, and the last one ends within `size`.
         sum += len;
     }
     if sum != stored {
@@ -58,6 +59,7 @@ pub(super) fn old_gnu(header: &[u8], input: &mut dyn ArchiveInput, at: u64) -> R
     let size = field(&header.real_size, "real size", at)?;
     let mut map = Vec::new();
     let mut more = add_regions(&mut map, &header.regions, at)? && header.is_extended != 0;
+    // Checked for each block, as each may announce another one.
     while more {
         limit(map.len() as u64, at)?;
         let block_at = input.offset();
@@ -91,6 +93,7 @@ pub(super) fn in_front(input: &mut dyn ArchiveInput, stored: u64) -> Result<Vec<
     };
     let count = lines.number()?;
     limit(count, lines.at)?;
+    // Grows with the numbers that are read: their count is only a claim of the archive.
     let mut map = Vec::new();
     for _ in 0..count {
         map.push(DataRegion { offset: lines.number()?, len: lines.number()? });

@@ -356,7 +356,8 @@ fn seconds_of(time: DosDateTime) -> i64 {
     let year = i64::from(time.year());
     let month = i64::from(time.month().max(1));
     let day = i64::from(time.day().max(1));
-    // Years begin in March, so that the day that is sometimes missing is the last.
+    // Years begin in March, so that the leap day is the last of its year. `(153 * month + 2) / 5` counts the days of
+    // the months before. 719,468 days lie between 1 March of the year 0 and 1970.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
     days * 86_400 + i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60 + i64::from(time.second())
@@ -412,7 +413,7 @@ impl CheckedBody {
 
 impl Read for CheckedBody {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        // One byte more would be too much.
+        // At the end one more byte is asked for, as only that shows data which is longer than the directory says.
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).clamp(1, buf.len().max(1));
         let mut probe = [0];
         let piece = if self.left == 0 { &mut probe[..] } else { &mut buf[..most] };
