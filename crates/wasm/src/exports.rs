@@ -1,12 +1,12 @@
-//! The functions of the module. JavaScript passes requests and bytes of the image through one buffer, and takes answers from
-//! another; each call may move both.
+//! The functions that JavaScript calls. Requests and bytes of the image go through one buffer, answers through another.
+//! Each call may replace both, so callers ask for addresses after it.
 #![allow(unsafe_code, reason = "functions have to keep their names to be found")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::session::{ImageSession, RequestOutcome};
 
-/// The request was answered in JSON.
+/// The request was answered in JSON. This number and the next three are known to `npm/reader.js`.
 const JSON: u32 = 0;
 /// The request was answered by bytes.
 const BYTES: u32 = 1;
@@ -23,6 +23,7 @@ struct InstanceState {
     output: Vec<u8>,
 }
 
+// A static needs a lock; an instance has one thread, so nobody ever waits for it.
 static EXCHANGE: Mutex<InstanceState> =
     Mutex::new(InstanceState { session: None, input: Vec::new(), output: Vec::new() });
 

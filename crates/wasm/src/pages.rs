@@ -65,6 +65,7 @@ impl FetchedPages {
         let page_len = usize::try_from(PAGE_LEN).unwrap_or(usize::MAX);
         for (number, page) in (offset / PAGE_LEN..).zip(bytes.chunks(page_len)) {
             let whole_len = self.len.saturating_sub(number * PAGE_LEN).min(PAGE_LEN);
+            // A page cut short would look like the end of the image.
             if page.len() as u64 == whole_len {
                 store.pages.insert(number, FetchedPage { bytes: page.into(), last_used: round });
             }
@@ -93,10 +94,12 @@ impl FetchedPages {
         let needed = std::mem::take(&mut store.needed);
         let advised = std::mem::take(&mut store.advised);
         if needed.is_empty() {
+            // Only now: an attempt that is repeated needs the pages that it has read.
             store.round += 1;
             store.drop_oldest();
             return Vec::new();
         }
+        // Nothing is fetched only because it was announced, but it comes along with what is needed.
         let wanted: BTreeSet<u64> = needed.union(&advised).copied().collect();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for number in wanted {
@@ -133,6 +136,7 @@ impl ReadAt for FetchedPages {
         for number in self.page_numbers(&range) {
             let Some(page) = store.pages.get_mut(&number) else {
                 store.needed.insert(number);
+                // On to the next page: all that are missing are to be fetched at once.
                 is_missing = true;
                 continue;
             };

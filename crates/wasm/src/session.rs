@@ -127,6 +127,7 @@ fn open(pages: &Arc<FetchedPages>) -> Result<AnyImage> {
     pages.need(&(0..HEAD_LEN));
     let mut magic = [0; SQUASHFS_MAGIC.len()];
     if pages.read_at(&mut magic, 0).is_ok() && magic == SQUASHFS_MAGIC {
+        // In one request, where the reader would find one table after the other.
         pages.need(&(len.saturating_sub(TAIL_LEN)..len));
     }
     let options = OpenOptions::default().set(|options| {

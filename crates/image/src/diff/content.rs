@@ -9,11 +9,11 @@ use crate::image::{Image, Nid};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// Larger files are compared in pieces, cut at multiples of this size. No format has longer blocks,
-/// so each block is decoded once.
+/// Larger files are compared in pieces, cut at multiples of this size. No format has longer blocks, so each block is
+/// decoded once.
 pub(super) const PIECE: u64 = 1 << 20;
 
-/// Number of bytes of each file held at a time.
+/// Number of bytes of each file that a worker holds at a time. Not measured.
 const CHUNK: usize = 256 << 10;
 
 /// A step of a worker, in the order in which differences are reported.
@@ -89,6 +89,7 @@ fn compare(
         let len = usize::try_from(task.to - at).unwrap_or(CHUNK).min(CHUNK);
         let one = read(first, task.first, &mut buffers.0, at, len, &task.path)?;
         let two = read(second, task.second, &mut buffers.1, at, len, &task.path)?;
+        // Whole slices first: that is a `memcmp`, and most of them are equal.
         if one != two
             && let Some((n, (x, y))) = one.iter().zip(two).enumerate().find(|(_, (x, y))| x != y)
         {
@@ -122,7 +123,8 @@ fn read<'b>(
     Ok(buf)
 }
 
-/// Returns the ranges of a large file in which at least one image has data, cut at multiples of [`PIECE`].
+/// Returns the ranges of a large file in which at least one image has data, cut at multiples of [`PIECE`]. What is a
+/// hole in both images reads as zeros in both.
 pub(super) fn pieces(
     first: &dyn Image,
     first_nid: Nid,
@@ -141,6 +143,7 @@ pub(super) fn pieces(
     for (start, end) in data {
         let mut at = start.max(done);
         while at < end {
+            // Even beyond the data: a cut within a block would have it decoded twice.
             let to = ((at / PIECE + 1) * PIECE).min(size);
             out.push((at, to));
             at = to;

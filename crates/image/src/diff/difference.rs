@@ -150,6 +150,7 @@ impl Serialize for Difference {
 
 #[cfg(feature = "json-schema")]
 impl schemars::JsonSchema for Difference {
+    // In place of a reference to it: the schema is that of the fields.
     fn inline_schema() -> bool {
         true
     }

@@ -48,9 +48,8 @@ impl Default for DiffOptions {
 /// any number of threads.
 ///
 /// If only one image has a directory, only the directory itself is reported. A file with several names is reported
-/// under each of them. Fractions of seconds
-/// count if both images store them; modes of symbolic links never count. Fails if something cannot
-/// be read.
+/// under each of them. Fractions of seconds count if both images store them; modes of symbolic links never count. Fails
+/// if something cannot be read.
 pub fn diff(
     first: &dyn Image,
     second: &dyn Image,
@@ -68,6 +67,7 @@ pub fn diff(
             inodes: options.inodes,
             progress,
             pool,
+            // A few batches for each worker, so that none waits for the walk. Not measured.
             window: Window::new(4 * threads + 4),
             batch: Vec::new(),
             batch_bytes: 0,
@@ -83,7 +83,8 @@ pub fn diff(
     Ok(())
 }
 
-/// A batch of comparisons goes to a worker when it holds this many steps or bytes.
+/// A batch of comparisons goes to a worker when it holds this many steps or bytes. So small files need no job each; the
+/// values were not measured.
 const BATCH_STEPS: usize = 64;
 const BATCH_BYTES: u64 = 512 << 10;
 
@@ -127,6 +128,7 @@ impl ImageComparer<'_, '_> {
                     let dirs = is_dir(&in_one);
                     let same = is_dir(&in_one) == is_dir(&in_two);
                     self.both(in_one, in_two)?;
+                    // A directory against anything else is one difference, not one for each of its entries.
                     if !same {
                         if dirs { one.leave() } else { two.leave() }
                     }
@@ -171,6 +173,7 @@ impl ImageComparer<'_, '_> {
             self.field(&a, Aspect::Inode, Some((one.ino, two.ino)), |ino| ino.to_string())?;
         }
         if !is_dir(&a) && (one.nlink > 1 || two.nlink > 1) {
+            // Images number inodes differently, so links are compared by the first path that leads to the same inode.
             let [in_one, in_two] = &mut self.links;
             let linked_one = link(in_one, one.ino, path);
             let linked_two = link(in_two, two.ino, path);
@@ -181,6 +184,7 @@ impl ImageComparer<'_, '_> {
                 self.tell(&a, Aspect::Links, text(linked_one), text(linked_two))?;
             } else if let Some(first_path) = linked_one {
                 self.attributes(&a, &b)?;
+                // The bytes were compared under the first name, and that result counts for this one, too.
                 return match (&one.kind, &two.kind) {
                     (FileType::File { size }, FileType::File { size: other }) if size == other => {
                         self.step(CompareStep::Again(OtherName { path: path.into(), first_path }))
@@ -192,6 +196,7 @@ impl ImageComparer<'_, '_> {
         self.attributes(&a, &b)?;
         match (&one.kind, &two.kind) {
             (FileType::File { size }, FileType::File { size: other }) if size == other => {
+                // Files of different lengths are not read: their bytes differ anyway.
                 let has_other_names = one.nlink > 1 && two.nlink > 1;
                 self.contents(CompareTask {
                     path: path.into(),
@@ -210,6 +215,7 @@ impl ImageComparer<'_, '_> {
         let one = &a.stat;
         let two = &b.stat;
         let is_link = matches!(one.kind, FileType::Symlink { .. });
+        // Linux ignores the mode of a symbolic link.
         self.field(a, Aspect::Mode, (!is_link).then_some((one.mode, two.mode)), |mode| format!("{mode:04o}"))?;
         let owners = ((one.uid, one.gid), (two.uid, two.gid));
         self.field(a, Aspect::Owner, Some(owners), |(uid, gid)| format!("{uid}:{gid}"))?;
@@ -324,12 +330,14 @@ impl ImageComparer<'_, '_> {
                     self.differing_links.entry(difference.path.clone()).or_insert_with(|| difference.clone());
                     difference
                 }
+                // Batches are delivered in order, so the result for the first name is known.
                 StepOutcome::AsFirst(OtherName { path, first_path }) => match self.differing_links.get(&*first_path) {
                     Some(first) => Difference { path, ..first.clone() },
                     None => continue,
                 },
             };
             if matches!(difference.aspect, Aspect::Content) {
+                // A long file differs once, not once for each piece.
                 if self.last_content.as_ref() == Some(&difference.path) {
                     continue;
                 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::{EntryStats, EntryType, Stats};
 
-/// Longest extension that counts as a type.
+/// Longest extension, with its dot, that counts as a type.
 const EXTENSION_MAX: usize = 12;
-/// A directory whose files have less than this part of all data is not among the least compressed ones: its ratio says
-/// nothing about the image. Less would list directories of a few short files.
+/// Directories with less than one part in this many of all data are not ranked by ratio, as theirs says little about
+/// the image. With a larger number, directories of a few short files would lead the list.
 const LEAST_PART: u64 = 1000;
 /// Classes of ratios: the least stored bytes for 100 bytes of data, and the name.
 pub const RATIOS: [(u64, &str); 5] =
@@ -48,6 +48,7 @@ impl Stats {
     pub fn by_folder(&self) -> Vec<Group> {
         let mut top = Vec::with_capacity(self.entries.len());
         for (n, entry) in self.entries.iter().enumerate() {
+            // A directory comes before its entries, so the folder of the parent is known.
             top.push(match (n, entry.parent, entry.kind) {
                 (0, ..) => 0,
                 (_, 0, EntryType::Dir) => n,
@@ -78,6 +79,7 @@ impl Stats {
     /// Returns the `most` files with most stored bytes, each as a group with its path, the largest first.
     pub fn largest(&self, most: usize) -> Vec<Group> {
         let mut files: Vec<(usize, &EntryStats)> = self.files().filter(|(_, entry)| entry.stored > 0).collect();
+        // Stable: files that take the same space stay in the order of their paths.
         files.sort_by_key(|(_, entry)| u64::MAX - entry.stored);
         files.truncate(most);
         let group = |(n, entry)| {
@@ -100,6 +102,8 @@ impl Stats {
         let least_data = self.all().data.div_ceil(LEAST_PART).max(1);
         let mut ranked: Vec<(usize, Group)> =
             directories.into_iter().filter(|(_, group)| group.data >= least_data).collect();
+        // Multiplied crosswise, as quotients of integers would make different ratios equal. The position decides among
+        // equals: a hash map has no order.
         ranked.sort_unstable_by(|(a_entry, a), (b_entry, b)| {
             let a_stored = u128::from(a.stored) * u128::from(b.data);
             let b_stored = u128::from(b.stored) * u128::from(a.data);
@@ -124,6 +128,7 @@ impl Stats {
             groups.entry(name).or_insert_with_key(|name| Group::new(name.clone())).add(entry);
         }
         let mut groups: Vec<Group> = groups.into_values().collect();
+        // The name decides among equals, as a hash map has no order.
         groups.sort_unstable_by(|a, b| (b.stored, b.size, &a.name).cmp(&(a.stored, a.size, &b.name)));
         groups
     }
@@ -148,6 +153,7 @@ impl Group {
     }
 
     fn add(&mut self, entry: &EntryStats) {
+        // Lengths are only claims of the image and may overflow. Shares of stored bytes add up to its length at most.
         self.files += 1;
         self.size = self.size.saturating_add(entry.size);
         self.data = self.data.saturating_add(entry.data);
@@ -160,6 +166,7 @@ impl Group {
 /// it; empty if it has none.
 pub fn extension(name: &[u8]) -> Vec<u8> {
     let mut rest = name;
+    // A dot in front makes a name hidden; it begins no extension.
     while let Some(dot) = rest.iter().rposition(|byte| *byte == b'.').filter(|dot| *dot > 0) {
         let end = &rest[dot..];
         if end.len() > 1 && end[1..].iter().all(u8::is_ascii_digit) {

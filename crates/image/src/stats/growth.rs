@@ -63,6 +63,8 @@ impl<'d, 's> ChangedFiles<'d, 's> {
         let mut owners: BTreeMap<u32, Vec<&'d [u8]>> = BTreeMap::new();
         let mut same = BTreeSet::new();
         for (n, entry) in stats.entries.iter().enumerate() {
+            // Of a directory that only one image has, the list names the directory alone: it grows by all that is below
+            // it.
             let inherited = above.get(entry.parent).copied().flatten();
             let owner = inherited.or_else(|| changed.get(&stats.path(n)[..]).copied());
             above.push(owner);
@@ -89,6 +91,7 @@ impl<'d, 's> ChangedFiles<'d, 's> {
     /// Returns the stored bytes that each changed entry has and no file with the same data.
     fn stored_bytes(&self, image: &AnyImage) -> Result<BTreeMap<&'d [u8], u64>> {
         let mut shares = StorageShares::default();
+        // Those with the same data in both images, too: what they use counts for nobody.
         for file in self.owners.keys() {
             let entry = self.stats.entries.get(*file as usize).filter(|entry| entry.kind == EntryType::File);
             let Some(entry) = entry else { continue };

@@ -98,6 +98,7 @@ impl Stats {
         for (n, entry) in entries.iter_mut().enumerate() {
             let nid = entry.nid;
             let kind = entry.kind;
+            // The inode and its data count under the first name.
             if matches!(kind, EntryType::Link(_)) {
                 continue;
             }
@@ -122,6 +123,7 @@ impl Stats {
     fn divide(&mut self, shares: StorageShares) {
         let (mut left, mut metadata) = (self.image_bytes, HashMap::<&'static str, u64>::new());
         shares.divide(self.image_bytes, &mut |share| {
+            // Never below 0: no byte of the image is given twice.
             left -= share.stored;
             match share.user {
                 StorageUser::File(n) => {
@@ -135,6 +137,7 @@ impl Stats {
         });
         self.unused_bytes = left;
         self.metadata = metadata.into_iter().collect();
+        // The name decides among equals, as a hash map has no order.
         self.metadata.sort_unstable_by_key(|(what, bytes)| (u64::MAX - bytes, *what));
     }
 
@@ -189,6 +192,7 @@ fn list(image: &AnyImage) -> Result<Vec<EntryStats>> {
                 }
                 None => (EntryType::File, size),
             },
+            // Symbolic links and devices may have several names, too.
             _ if first.contains_key(&visit.nid) => (EntryType::Link(first[&visit.nid]), 0),
             _ => {
                 first.insert(visit.nid, at);

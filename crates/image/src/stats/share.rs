@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::StorageUser;
 use crate::placement::StoredRange;
 
-/// Most overlapping uses that are cut at every beginning and end, which takes time that grows with their square. Sound
-/// images have few; more are divided as if all used all of the bytes.
+/// Maximum number of overlapping uses that are cut at every beginning and end, in a time that grows with its square.
+/// Sound images have few. More are divided as if all used all of the bytes.
 const OVERLAPPING_MAX: usize = 1 << 12;
 
 /// Uses of stored bytes.
@@ -44,6 +44,7 @@ impl StorageUse {
     fn within(&self, segment: &Range<u64>) -> StorageUse {
         let len = self.end - self.start;
         let plain = self.plain.end - self.plain.start;
+        // A difference of rounded positions, so that the parts in all segments add up to the whole.
         let until = |at: u64| prorate(plain, at.clamp(self.start, self.end) - self.start, len);
         let part = until(segment.end) - until(segment.start);
         let plain = self.plain.start..self.plain.start + part;
@@ -67,10 +68,13 @@ impl StorageShares {
     /// length and its uses. No byte is in two segments.
     pub(super) fn segments(mut self, len: u64, visit: &mut dyn FnMut(u64, &[StorageUse])) {
         for used in &mut self.0 {
+            // Damaged images refer to bytes beyond their end, which belong to nobody.
             used.end = used.end.min(len);
         }
         self.0.retain(|used| used.start < used.end);
         self.0.sort_unstable_by(|a, b| {
+            // The first user of a range has its bytes, and the others duplicates. So the order decides, and must not
+            // depend on chance.
             let key = |used: &StorageUse| (used.start, used.end, used.user, used.plain.start, used.plain.end);
             key(a).cmp(&key(b))
         });
