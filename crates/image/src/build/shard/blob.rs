@@ -17,6 +17,7 @@ use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 
 const MAGIC: [u8; 8] = *b"packfsSH";
 const VERSION: u32 = 3;
+/// Length of the trailer: magic, version, shard, plan, length of the data, place of the index, digest.
 pub(super) const TRAILER: usize = 8 + 4 + 4 + 32 + 8 + LocatedSection::LEN + 32;
 /// Number of bytes of data of which each checksum is. It is part of the format of shards. Less would take more room for
 /// checksums (0.0004 % now); more would give fewer workers something to check. Not measured.
@@ -140,6 +141,8 @@ impl ShardBlob {
             let len = chunk.end.saturating_sub(chunk.start);
             let job = move |_: &mut S| {
                 let copy = to + chunk.start - start;
+                // A copy by the file system shows no bytes, so they are read back. Otherwise they are summed up on
+                // their way.
                 let copied = if by_itself || !verify {
                     output.copy_from(&file, chunk.start, len, copy)?;
                     // What is not read counts as sound.

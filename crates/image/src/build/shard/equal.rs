@@ -32,6 +32,8 @@ pub(super) fn find<S>(
     read(orderer, tree, files, &mut long, whole)?;
     keep_over_cuts(&mut long, shard);
     equal.append(&mut long);
+    // The first of a group is the earliest file, which is packed. Those of its own shard are not listed: dedup finds
+    // them when the shard is packed.
     let groups = equal.chunk_by(same).flat_map(|group| {
         let first = group[0].2;
         group.iter().map(move |(.., file)| (*file, first)).filter(move |(file, first)| shard(*file) != shard(*first))
@@ -108,6 +110,7 @@ pub(super) fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> 
             at += piece.len() as u64;
         }
     }
+    // A file that changed while it was read equals none.
     file.finish().ok()?;
     Some(Digest::from(*hasher.finalize().as_bytes()))
 }

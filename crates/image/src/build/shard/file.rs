@@ -43,6 +43,7 @@ pub(super) struct SectionWriter<'o> {
     written: u64,
     buffer: Vec<u8>,
     hasher: blake3::Hasher,
+    /// The first error, kept until the end: a [`FieldEncoder`] cannot fail.
     failed: Option<std::io::Error>,
 }
 
@@ -105,6 +106,7 @@ impl SectionedFile {
 
     /// Reads bytes that have to be there.
     pub(super) fn read(&self, start: u64, len: u64) -> Result<Vec<u8>> {
+        // Before memory is allocated: `len` comes from the file.
         if start.checked_add(len).is_none_or(|end| self.len().is_ok_and(|all| end > all)) {
             return Err(self.damaged(format!("ends before byte {}", start.saturating_add(len))));
         }
@@ -120,7 +122,8 @@ impl SectionedFile {
         if is_it { Ok(bytes) } else { Err(self.damaged(format!("{name} at byte {} is damaged", at.start))) }
     }
 
-    /// Proves a section of byte strings by its digest, then returns a function that reads one after the other.
+    /// Proves a section of byte strings by its digest, then returns a function that reads one after the other. It is
+    /// read twice, as the tree of a large plan need not fit in memory.
     pub(super) fn groups(&self, at: &LocatedSection, name: &str) -> Result<impl FnMut() -> Result<Vec<u8>>> {
         let end = at.start.checked_add(at.len).ok_or_else(|| self.damaged("is too long".into()))?;
         let mut hasher = blake3::Hasher::new();

@@ -198,6 +198,7 @@ impl Job {
         }
         from.end()?;
         let reopen = |(root, files): (&PathBuf, Vec<_>)| {
+            // A directory of which the shard has no files need not exist here.
             if files.is_empty() { Ok(None) } else { dir::reopen(root, &files).map(Some) }
         };
         let contents = self.roots.iter().zip(listed).map(reopen).collect::<Result<Vec<_>>>()?;
@@ -245,7 +246,7 @@ pub(super) fn write(
 pub(super) struct ShardLists<'o> {
     output: &'o Output,
     start: u64,
-    /// Position behind the lists.
+    /// Position after the lists.
     pub(super) at: u64,
     roots: Vec<PathBuf>,
     numbers: HashMap<PathBuf, u32>,

@@ -51,6 +51,7 @@ pub(super) fn write(mark: &Path, id: Digest, file: &Path) -> Result<()> {
 
 /// Notes that the file of a mark is known to be damaged.
 pub(super) fn write_doubt(mark: &Path) -> Result<()> {
+    // The magic alone matches no file.
     put(mark, &MAGIC)
 }
 

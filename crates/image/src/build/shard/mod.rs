@@ -54,7 +54,7 @@ pub(crate) struct WriterStart {
 
 /// Data of one shard or of several: what a format's data writer returns.
 pub(crate) trait ShardData: Sized {
-    /// Returns the position behind the last byte of data.
+    /// Returns the position after the last byte of data.
     fn end(&self) -> u64;
 
     /// Adds `by` bytes, a multiple of [`ALIGN`], to all positions.

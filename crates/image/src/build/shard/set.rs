@@ -1,4 +1,4 @@
-//! Plans of many images: the plan of each, one behind the other, and the tasks of all, longest first.
+//! Plans of many images: the plan of each, one after the other, and the tasks of all, longest first.
 //!
 //! | section | content |
 //! |---|---|
@@ -272,7 +272,7 @@ impl Planner {
 
     /// Writes the tables and gives the plan its name.
     pub fn finish(mut self, progress: &Progress) -> Result<PlannedSet> {
-        // The number decides among equals.
+        // The longest first, so that none is left at the end. The number decides among equals.
         self.tasks.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
         let Planner { output, at, images, tasks, files, .. } = self;
         let count = |len: usize, what| u32::try_from(len).map_err(|_| Error::TooMany { what, max: 1 << 32 });

@@ -89,6 +89,7 @@ pub(crate) fn pack<F: ImageFormat>(dir: &Path, format: &F, job: &Job, shard: u32
     // A shard without a mark is finished, too. A shard with the mark of another file is not.
     let _ = std::fs::remove_file(&mark);
     end(output, progress)?;
+    // Only `status` reads marks, and a shard without one counts as packed.
     let _ = mark::write(&mark, job.id(), &target);
     Ok(true)
 }

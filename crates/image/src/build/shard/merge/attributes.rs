@@ -130,6 +130,7 @@ impl<'a> EntryChecks<'a> {
         number: NameInode,
         path: impl Fn() -> Vec<u8>,
     ) -> Result<()> {
+        // Every name counts, but the inode only once.
         self.limits.name(&entry.name).map_err(|why| Error::limit(path_of(&path()), why))?;
         if !number.is_first {
             return Ok(());
@@ -164,6 +165,7 @@ impl<'a> EntryChecks<'a> {
         let set = self.attributes.xattrs.get(inode.xattrs).clone();
         let Inode { mode, uid, gid, mtime, .. } = *inode;
         let meta = InodeAttributes { mode, uid, gid, mtime, xattrs: self.sample.xattrs.intern(set) };
+        // At its own path, which messages name.
         let mut dir = ROOT;
         let mut names = path.split(|byte| *byte == b'/').peekable();
         while let Some(name) = names.next().filter(|name| !name.is_empty()) {

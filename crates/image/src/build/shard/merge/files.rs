@@ -231,6 +231,7 @@ impl<S> FileArranger<'_, '_, '_, S> {
                 return Ok(());
             }
             let ino: [u8; 4] = *record.first_chunk().expect("four bytes");
+            // After the path: the byte 0 that ends it, the mark of the first name, and the state of 20 bytes.
             let (name, tail) = record[4..].split_at(record.len() - 4 - 22);
             let path = path_of_key(name);
             if tail[1] != 0 {

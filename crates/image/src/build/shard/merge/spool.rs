@@ -5,7 +5,7 @@ use std::io;
 
 use packfs_blocks::io::{Scratch, Storage};
 
-/// Number of bytes written at once, and kept in memory until then: a spool of less never creates a file.
+/// Number of bytes written at once, and kept in memory until then: a spool of less never creates a file. Not measured.
 const WRITE_LEN: usize = 1 << 18;
 /// Number of bytes that a cursor reads at once. Smaller than [`WRITE_LEN`], as one merge has up to 64 cursors.
 const READ_AHEAD_LEN: usize = 1 << 15;
