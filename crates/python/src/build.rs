@@ -171,6 +171,7 @@ impl YieldedEntry {
                 return Err(invalid_argument(format!("{other} is no kind of entry: file, dir, symlink, link or fifo")));
             }
         };
+        // A hard link has the attributes of its first name.
         let is_link = self.kind == "link";
         let (secs, nanos) = self.mtime;
         let (uid, gid) = self.owner;

@@ -1,9 +1,12 @@
 //! Memory that a Python object holds, as DLPack capsules, which array libraries take without a copy.
 //!
-//! A capsule named "dltensor" points to a `DLManagedTensor`. Who takes it renames the capsule, and calls the deleter when
-//! the memory is no longer used; the deleter of a capsule that nobody took is called when the capsule goes. Python code
-//! cannot make capsules, so that they are made here, of the structs of DLPack's header, version 0.8: every consumer takes
-//! these, those of version 1 as well. Memory that only may be read has no form in them, so that none is exported.
+//! A capsule named "dltensor" points to a `DLManagedTensor`. Whoever takes it renames the capsule, and calls the
+//! deleter when the memory is no longer used. The deleter of a capsule that nobody took is called when the capsule
+//! goes.
+//!
+//! Python code cannot make capsules, so they are made here, with the structs of DLPack's header, version 0.8. Every
+//! consumer takes these, those of version 1 as well. They cannot mark memory as read-only, so such memory is not
+//! exported.
 #![allow(unsafe_code, reason = "DLPack and capsules are interfaces of C, which pass ownership by raw pointers")]
 
 use std::ffi::{CStr, c_void};

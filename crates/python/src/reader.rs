@@ -280,6 +280,7 @@ impl Reader {
         let mut failed = None;
         let len = offsets.last().copied().unwrap_or(0);
         let mut fill = |buf: &mut [u8]| {
+            // Kept apart: passed through `new_with`, the error would lose the number of its request.
             let read = py.detach(|| self.fs.read_many_into(requests, buf, threads));
             failed = read.err();
             Ok(())
@@ -327,6 +328,7 @@ fn native_numbers<'py>(py: Python<'py>, offsets: &[usize]) -> Bound<'py, PyBytes
 }
 
 fn attributes<'py>(py: Python<'py>, stat: &Stat) -> Attributes<'py> {
+    // Seconds have 64 bits, so nanoseconds need more.
     let mtime = i128::from(stat.mtime.secs) * 1_000_000_000 + i128::from(stat.mtime.nanos);
     let size = match &stat.kind {
         FileType::File { size } => *size,

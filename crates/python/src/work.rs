@@ -1,4 +1,5 @@
-//! Long work: on a thread of its own, while the calling one reports progress and notices Ctrl-C.
+//! Long work: on a thread of its own, while the calling one reports progress and notices Ctrl-C. Python handles signals
+//! on its main thread only, so work there could not be interrupted.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -80,6 +81,7 @@ pub(crate) fn run<T: Send, E: LibraryError>(
     // Joined by hand, because a scope that finds a panic panics itself, and that exception is none that programs catch.
     let result = result.map_err(|_| PyRuntimeError::new_err("packfs panicked; see its message above"))?;
     match (result, raised.take()) {
+        // An exception may come too late to stop the work, but it must not be lost.
         (Ok(_), Some(raised)) | (Err(_), Some(raised)) => Err(raised),
         (Err(error), None) => Err(error.exception()),
         (Ok(value), None) => {
