@@ -20,7 +20,7 @@ use crate::WarningReceiver;
 
 /// Bytes that are fetched, kept and checked together.
 pub(crate) const UNIT: u64 = 64 << 10;
-/// Room that is made at once, ahead of writing.
+/// Room that is made at once, ahead of writing: the directory is listed for it, which is too much for every unit.
 const STEP: u64 = 4 << 20;
 /// First bytes of a map.
 const MAGIC: [u8; 8] = *b"packfsR1";
@@ -72,6 +72,7 @@ impl CachedVersion {
     }
 
     fn locked(dir: &Path, identity: &str, len: u64) -> io::Result<(String, File, File)> {
+        // 160 bits: no two objects get the same name.
         let name = blake3::hash(identity.as_bytes()).to_hex()[..40].to_owned();
         loop {
             let map = private_file(&dir.join(format!("{name}.map")))?;
@@ -167,7 +168,7 @@ impl CachedVersion {
     }
 }
 
-/// Returns a checksum that is never zero.
+/// Returns a checksum that is never zero. It includes the number of the unit, so a unit in the wrong place is damaged.
 fn checksum(unit: u64, bytes: &[u8]) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&unit.to_le_bytes()).update(bytes);

@@ -15,7 +15,7 @@ use crate::error::{FailureReason, status_name};
 use crate::proxy;
 use crate::url::HttpUrl;
 
-/// Number of connections to a host that are kept for the next requests.
+/// Number of connections to a host that are kept for the next requests: as many as a reader has requests at a time.
 const KEPT: usize = 16;
 /// Time after which an unused connection is not trusted to be open any more.
 const KEPT_FOR: Duration = Duration::from_secs(10);

@@ -75,6 +75,7 @@ impl Default for RemoteOptions {
         RemoteOptions {
             cache: None,
             cache_bytes: 1 << 30,
+            // Read-ahead takes a third of it, which is the whole window of 24 MiB.
             memory: 72 << 20,
             tries: 6,
             pause: Duration::from_millis(250),

@@ -108,6 +108,7 @@ impl VersionedObject {
         let (first, last) = thread::scope(|scope| {
             let last = threads::named("packfs-remote").start_in(scope, || object.read_last(tail));
             let first = object.read_first(head);
+            // Without a thread, or after a failure, the last bytes are read when they are needed.
             (first, last.ok().and_then(|last| last.join().ok()).flatten())
         });
         let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(object.retry.name(), why))?;
@@ -270,6 +271,8 @@ impl VersionedObject {
             let response = self.client.get(&request.url, &all)?;
             let status = response.status().as_u16();
             let answer = response.headers();
+            // A token that ran out gives 401. With any of the other statuses, a bucket may name the region that it is
+            // in.
             let most = if status == 401 { RENEWALS_MAX } else { 1 };
             let refused = matches!(status, 301 | 307 | 400 | 401 | 403) && renewals < most;
             if refused && self.origin.renew(&self.client, &request, status, answer)? {
@@ -395,7 +398,7 @@ impl RangeAnswer {
     }
 }
 
-/// Splits the header `Content-Range`: first byte, byte behind the last, length of the object.
+/// Splits the header `Content-Range`: first byte, byte after the last, length of the object.
 fn content_range(value: &str) -> Option<(u64, u64, u64)> {
     let (range, total) = value.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.trim().split_once('-')?;

@@ -83,6 +83,7 @@ impl RetryPolicy {
     /// Returns the pause after `tries` attempts: twice as long each time, and up to a half longer by chance, so that
     /// many readers do not come back at once.
     fn pause(&self, tries: u32) -> Duration {
+        // The limit keeps the shift within 32 bits; the longest pause is reached long before.
         let pause = self.pause.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_PAUSE);
         let mut random = [0; 1];
         // Without random numbers the pause is the shortest one.

@@ -42,6 +42,7 @@ impl BucketObject {
         let wrong = || FailureReason::Address("expected s3://BUCKET/KEY".into());
         let (_, rest) = address.split_once("://").ok_or_else(wrong)?;
         let (bucket, key) = rest.split_once('/').ok_or_else(wrong)?;
+        // It becomes a part of the host's name.
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
         if bucket.is_empty() || key.is_empty() || !bucket.chars().all(allowed) {
             return Err(wrong());
@@ -103,6 +104,7 @@ impl ObjectOrigin for BucketObject {
     /// is known by now does not tell how this one was signed.
     fn renew(&self, _: &HttpClient, _: &OriginRequest, _: u16, headers: &HeaderMap) -> Result<bool, AttemptFailure> {
         let Some(told) = header_text(headers, "x-amz-bucket-region") else { return Ok(false) };
+        // It becomes a part of the host's name, and anybody could have sent the header.
         if !told.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return Ok(false);
         }

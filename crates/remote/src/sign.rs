@@ -65,6 +65,7 @@ fn timestamp(now: u64) -> String {
     let rest = now % 86_400;
     // Counted from the first of March of the year 0, so that a leap day is the last of its year.
     let days = days + 719_468;
+    // An era is 400 years, after which the calendar repeats.
     let era = days / 146_097;
     let of_era = days % 146_097;
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 /// Number of readers that are followed at the same time.
 const STREAMS: usize = 16;
-/// Units that a reader may be off from the expected place, as threads that share the work finish out of order, for
-/// each unit of its window.
+/// Units by which a read may miss the expected place, as threads that share the work finish out of order. At first the
+/// window is smaller, and then it is the limit.
 const JITTER: u64 = 32;
-/// Units fetched ahead of a reader that has just begun to read in order, and how fast they become more.
+/// Units fetched ahead of a reader that has just begun to read in order.
 const FIRST: u64 = 4;
 /// The same for a reader of long ranges, which reads files and not the image's tables.
 const FIRST_LARGE: u64 = 64;
+/// Factor by which the window of such readers grows whenever half of it was read.
 const GROWTH: u64 = 8;
 /// Number of units by which read-ahead grows: they are fetched together, not one with every read.
 pub(crate) const RUN: u64 = 16;
@@ -24,15 +25,15 @@ pub(crate) struct SequentialReaders {
 
 #[derive(Debug)]
 struct SequentialReader {
-    /// The unit behind the last one read.
+    /// The unit after the last one read.
     next: u64,
     /// Units to have ahead of `next`.
     window: u64,
     /// Units read since the window last grew.
     read: u64,
-    /// The unit behind the last one requested ahead.
+    /// The unit after the last one requested ahead.
     ahead: u64,
-    /// The unit behind the announced range, which is not read beyond; `None` for a reader that announced nothing.
+    /// The unit after the announced range, at which read-ahead stops; `None` for a reader that announced nothing.
     end: Option<u64>,
     used: u64,
 }
@@ -78,7 +79,7 @@ impl SequentialReaders {
         stream.read += step;
         stream.next = end;
         match stream.end {
-            // Who reads on behind the end begins anew: what follows is another file.
+            // A reader that goes on after the end begins anew: what follows is another file.
             Some(last) if first >= last => {
                 *stream = SequentialReader { window: 0, read: 0, ahead: end, end: None, ..*stream }
             }

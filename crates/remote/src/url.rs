@@ -32,6 +32,7 @@ impl HttpUrl {
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        // At the last `@`, as a password may contain one.
         let (user, authority) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let url =

@@ -98,6 +98,7 @@ impl Repository {
             }
             let no_address = || FailureReason::Contradiction("it begins an upload and names no address for it".into());
             let to = header_text(begun.headers(), "location").ok_or_else(no_address)?;
+            // Registries keep the state of an upload in the query, to which the digest is added.
             let mark = if to.contains('?') { '&' } else { '?' };
             let to = begin.join(&format!("{to}{mark}digest={digest}")).map_err(FailureReason::Redirect)?;
             let headers = [("Content-Type", "application/octet-stream".to_owned())];
