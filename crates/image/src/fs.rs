@@ -223,7 +223,7 @@ impl Fs {
         read_many::offsets(self.image(), requests, u64::MAX)
     }
 
-    /// Does as [`Fs::read_offsets`], for who then makes a buffer of that length, as [`Fs::read_many`] does.
+    /// Does as [`Fs::read_offsets`], for callers that then allocate a buffer of that length, as [`Fs::read_many`] does.
     ///
     /// # Errors
     /// [`Error::ReadLimit`] for the first request with which all together exceed [the limit](Fs::with_read_limit).
@@ -440,6 +440,7 @@ impl Read for ImageFile {
         if !(self.from..self.from + self.window.len() as u64).contains(&self.at) {
             self.window.clear();
             let len = WINDOW.min(usize::try_from(self.size - self.at).unwrap_or(WINDOW));
+            // Taken out, so that the window is empty if the read fails.
             let mut window = std::mem::take(&mut self.window);
             window.resize(len, 0);
             let got = self.read_at(&mut window, self.at)?;

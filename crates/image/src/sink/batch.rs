@@ -12,8 +12,9 @@ use crate::image::{Image, Nid};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// Size at which a batch is submitted; it never exceeds `MAX`.
+/// Size at which a batch is submitted. It is still in the cache of the processor that then writes it.
 const ENOUGH: usize = 256 << 10;
+/// Maximum size of a batch. No format has longer blocks, so each fits in one and is decoded once.
 pub(in crate::sink) const MAX: usize = 1 << 20;
 /// Number of filled bytes that wait while a file is written.
 pub(in crate::sink) const WAITING: usize = MAX;

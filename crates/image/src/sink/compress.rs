@@ -77,6 +77,7 @@ impl StreamCompression {
 
     /// Length of a piece: some times the distance over which the format finds repetitions.
     fn piece(self) -> usize {
+        // The dictionaries of the presets of xz.
         const XZ_DICT_LOG: [u8; 10] = [18, 20, 21, 22, 22, 23, 23, 24, 25, 26];
         match self.codec {
             StreamCodec::Gzip => 1 << 20,

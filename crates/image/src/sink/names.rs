@@ -1,4 +1,5 @@
-//! Counts the names of files: an entry with the inode number of another file gives that file one name too many.
+//! Counts the names of files. In damaged and hostile images, a file may have the inode number of another one, for which
+//! sinks would take it. Such a number has more names than links.
 
 use std::collections::HashMap;
 
@@ -6,8 +7,8 @@ use crate::image::{FileType, Stat};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// Inode numbers that one bitmap covers. Numbers of an image lie close together, so that a file takes less than a byte;
-/// larger bitmaps would make those of hostile images take more.
+/// Inode numbers that one bitmap covers. Numbers of an image lie close together, so a file takes less than a byte.
+/// Hostile images scatter them, and larger bitmaps would then take more memory.
 const BITMAP_NUMBERS: u64 = 64 * BITMAP_WORDS as u64;
 const BITMAP_WORDS: usize = 64;
 

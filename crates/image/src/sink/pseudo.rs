@@ -78,8 +78,7 @@ fn write<'env>(
             let mut written = HashSet::new();
             each(image, options, progress, |path, nid, stat| {
                 let FileType::File { size } = stat.kind else { return Ok(()) };
-                // The first walk gave data to the first name alone; both have to agree, or all offsets behind
-                // are wrong.
+                // The first walk gave data to the first name alone. Both have to agree, or all later offsets are wrong.
                 if options.hard_links && stat.nlink > 1 && !written.insert(nid) {
                     return Ok(());
                 }

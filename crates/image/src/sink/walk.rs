@@ -357,6 +357,7 @@ impl SelectedPaths {
             return false;
         }
         self.globs.matches_candidate_into(&Candidate::from_bytes(path), &mut self.scratch);
+        // All that match are noted, not only the first: each pattern has to select something.
         for at in &self.scratch {
             if let Some((_, found)) = self.patterns.get_mut(*at) {
                 *found = true;

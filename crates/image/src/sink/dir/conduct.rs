@@ -155,6 +155,7 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
             let done = match walk.step() {
                 Ok(None) => break,
                 Ok(Some(visit)) => {
+                    // Before anything is stripped, as every entry counts for the total.
                     let is_ours = self.deal.next(&visit.stat);
                     self.names
                         .add(visit.path, &visit.stat)
@@ -196,6 +197,7 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
             self.pending.push((visit.nid, visit.stat, visit.selected));
             return Ok(());
         }
+        // A further name belongs to the part that has the first one, which it is linked to.
         let has_names = visit.stat.nlink > 1;
         let is_ours = match self.first_names.get(&visit.stat.ino) {
             Some(first) if has_names => first.is_some(),
@@ -236,6 +238,7 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
             let end = if depth == 0 { 0 } else { ends.take(depth).last().unwrap_or(0) };
             let path = &visit.path[..end];
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            // `and` calls it even after a failure: every directory on the way needs its level.
             made = made.and(self.directory(Visit { path, name, depth, nid, stat, selected }));
         }
         made
@@ -250,6 +253,7 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
         let parent = self.levels.last().map_or(0, |level| level.made);
         // If components are removed, several directories may map to the destination.
         let is_known = visit.depth == 0 && !self.made.is_empty();
+        // Even if it could not be opened: entries below look for it here, and are left out.
         self.levels.push(DirLevel { state, made: if is_known { 0 } else { self.made.len() } });
         if let Some(far) =
             self.levels.len().checked_sub(self.open_files.levels + 1).and_then(|at| self.levels.get_mut(at))

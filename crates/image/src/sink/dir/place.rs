@@ -16,7 +16,8 @@ use crate::{Error, Result};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Number of times that something is tried in a directory that others finish. Each does so once.
+/// Number of times that something is tried in a directory that other parts finish meanwhile. Each part does so once, so
+/// this is the number of parts that may do it at the same time.
 const ATTEMPTS: usize = 10_000;
 
 /// Below Linux's limit of 4,096 for one path.

@@ -49,6 +49,7 @@ impl AttributeRestorer<'_> {
         let mut note = |what: String, errno: Errno| out.not_restored.push(self.not_restored(made, what, errno));
         // True if the entry has the image's owner.
         let mut owned = made.ours && (stat.uid, stat.gid) == (self.place.uid, self.place.gid);
+        // The owner comes first: when it changes, the kernel clears set-user-ID bits and capabilities.
         if self.owner && !owned {
             match made.chown(stat.uid, stat.gid) {
                 Ok(()) => owned = true,

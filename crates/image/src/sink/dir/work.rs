@@ -238,6 +238,7 @@ impl ExtractWorker {
         copy(context.image(), item.nid, extents, &**file, &mut self.buf, &|| item.path())?;
         let len = extents.iter().map(|extent| extent.len).sum();
         Progress::add(&context.progress.done, len);
+        // Only the last one sets the attributes: a write after that would change the time again.
         if left.fetch_sub(1, Ordering::AcqRel) == 1 {
             context.attributes(item, Some(&**file), *mode, out)?;
             large.whole.store(true, Ordering::Relaxed);
@@ -305,6 +306,7 @@ impl LargeExtraction {
         let failed = AtomicBool::new(false);
         let whole = AtomicBool::new(false);
         let large = LargeExtraction { item, size, file, mode, extents, left, failed, whole };
+        // Now, as the last piece may be a hole, or be copied before the others.
         context.set_len(&large.item, &*large.file, size)?;
         Ok((large, pieces))
     }

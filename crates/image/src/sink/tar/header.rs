@@ -38,6 +38,7 @@ pub(super) fn add(out: &mut Vec<u8>, member: &TarMember<'_>) {
         record(&mut pax, b"GNU.sparse.name", path);
         record(&mut pax, b"GNU.sparse.realsize", size_of(member.stat).to_string().as_bytes());
         debug_assert!(!regions.is_empty(), "the map ends with the end of the file");
+        // As GNU tar makes it up, with 0 for its process number, since the bytes must always be the same.
         let stand_in = [b"GNUSparseFile.0/", base(path)].concat();
         put(&mut header.name, &stand_in);
     } else if !set_name(&mut header, member.path) {

@@ -136,6 +136,7 @@ fn write<'env>(
                 names.add(visit.path, &visit.stat)?;
                 let is_ours = deal.next(&visit.stat);
                 let Some(visit) = visit.strip(options.strip) else { continue };
+                // The root is a member only if it was selected, and still is the root.
                 let has_place = visit.depth > 0 || options.prefix.is_some() || (visit.selected && options.strip == 0);
                 if !is_ours {
                     if has_place {
