@@ -21,6 +21,7 @@ use crate::output;
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::resources;
 
+/// Number of bytes that are read and written at once. Not measured.
 const PIECE_LEN: usize = 1 << 20;
 /// Number of bytes, and of files, to announce ahead of the one that is written.
 const AHEAD: u64 = 16 << 20;

@@ -150,6 +150,7 @@ impl ReadCounts {
     }
 
     fn add(&self, len: u64) {
+        // A check enters this phase when it comes to the data.
         let counter = if self.progress.phase() == Phase::Read { &self.data_bytes } else { &self.other_bytes };
         counter.fetch_add(len, Relaxed);
     }

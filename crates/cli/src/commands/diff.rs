@@ -119,6 +119,7 @@ enum ComparedSource {
 impl ComparedSource {
     fn read(path: &Path, devices: &[PathBuf], args: &DiffArgs, progress: &Arc<Progress>) -> Result<Self> {
         if sources::is_image(path) {
+            // Half of the memory for each side.
             return Ok(ComparedSource::Image(open::with_devices(
                 path,
                 devices,

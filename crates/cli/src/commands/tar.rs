@@ -85,6 +85,7 @@ fn compression_of_name(path: &Path) -> Result<Option<StreamCompression>, UsageEr
 fn divide_memory(args: &TarArgs, how: Option<StreamCompression>) -> Result<(usize, u64)> {
     let threads = args.effort.threads();
     let Some(how) = how else { return Ok((threads, args.effort.memory())) };
+    // A third more than compression needs, since a quarter of all is for reading.
     let least = how.memory(1) + (how.memory(1) / 3).min(READING);
     let all = args.effort.memory_or(|| (how.memory(threads) + READING).min(resources::memory_limit() / 2).max(least));
     let reading = (all / 4).min(READING);

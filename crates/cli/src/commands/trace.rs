@@ -103,6 +103,7 @@ impl OpenRecorder {
             };
             anyhow::anyhow!("cannot watch {}: {}{why}", display(&dir), error.desc())
         };
+        // The queue is unlimited, as the kernel drops events that do not fit.
         let flags = InitFlags::FAN_CLASS_NOTIF
             | InitFlags::FAN_CLOEXEC
             | InitFlags::FAN_NONBLOCK

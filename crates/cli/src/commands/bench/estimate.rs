@@ -42,7 +42,7 @@ impl ExpectedCost {
         Duration::try_from_secs_f64(self.round * rounds).unwrap_or(Duration::MAX)
     }
 
-    /// In words, behind the number of steps; nothing if nothing is known.
+    /// In words, to follow the number of steps; nothing if nothing is known.
     pub(super) fn words(&self, time: Duration) -> String {
         let room = match &self.scratch {
             Some((bytes, path)) => format!(", up to {} in {}", units::bytes(*bytes), display(path)),

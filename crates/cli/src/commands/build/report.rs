@@ -97,6 +97,7 @@ impl StageTimes {
         let apart = if threads == 0 { read + hash + compress + write } else { 0.0 };
         let conducting = seconds(Stage::Put) + seconds(Stage::Data);
         StageTimes {
+            // Streams are packed while they are listed, so the time of the scan includes that.
             scan: (seconds(Stage::Scan) - seconds(Stage::Put)).max(0.0),
             stream,
             read,

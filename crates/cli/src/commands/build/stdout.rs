@@ -1,4 +1,5 @@
-//! An image on standard output: as it arises if the format is streamed, otherwise copied there once it is complete.
+//! An image on standard output. A streamed image goes there as it is made. Any other is completed in a temporary file
+//! first, because its first bytes are written last.
 
 use std::io;
 

@@ -79,6 +79,7 @@ impl ScriptWords {
              END\n\
              )\n"
         );
+        // Without `--kill-on-invalid-dep`, an assembly whose shards have failed would wait forever.
         let assemble = format!(
             "sbatch --dependency=\"{after}:$job\" --kill-on-invalid-dep=yes{array} --cpus-per-task=4 <<'END'\n\
              #!/bin/sh\n\
@@ -136,7 +137,7 @@ impl ScriptWords {
     }
 }
 
-/// Quotes a path for a shell.
+/// Quotes a path for a shell. In the script for Kubernetes, the quotes are within a YAML string in double quotes.
 fn quote_path(path: &Path) -> Result<String> {
     match path.to_str() {
         Some(text) if !text.contains(['\'', '\n', '"', '\\']) => Ok(format!("'{text}'")),

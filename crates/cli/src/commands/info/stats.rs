@@ -129,6 +129,7 @@ fn write_table(out: &mut impl Write, title: &str, groups: &[Group], whole: u64) 
         output::write_name(out, name)?;
         writeln!(out)
     };
+    // One row more, rather than a row that stands for a single other one.
     let shown = if groups.len() <= ROWS + 1 { groups.len() } else { ROWS };
     for group in &groups[..shown] {
         line(group, if group.name.is_empty() { b"(none)" } else { &group.name })?;

@@ -29,6 +29,7 @@ pub(super) fn run(args: &JoinArgs) -> Result<CommandOutcome> {
     let target = JoinTarget::new(args)?;
     let to_stdout = matches!(target, JoinTarget::Stdout);
     let memory = args.effort.memory();
+    // A quarter of the memory is for what is read of the parts.
     let set = parts::open(&args.parts, memory / 4)?;
     let options = JoinOptions::default().set(|all| {
         all.threads = args.effort.threads();

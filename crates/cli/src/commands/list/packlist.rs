@@ -96,6 +96,7 @@ impl PackLines {
             out.write_all(&quoted_word(path))?;
             out.write_all(b" ")?;
             out.write_all(&name)?;
+            // In hexadecimal digits, as values hold any bytes and a line does not.
             let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
             writeln!(out, "=0x{hex}")?;
         }

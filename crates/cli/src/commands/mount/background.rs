@@ -25,6 +25,8 @@ pub(super) fn is_background() -> bool {
 pub(super) fn start_server(tell: impl FnOnce() -> Result<()>) -> Result<CommandOutcome> {
     let PassedArguments { public, secret } = arguments::pass_on();
     let mut args = public.into_iter();
+    // By this name it is the same program even if its file was replaced. Its first word must stay, as it may be another
+    // program's name.
     let mut command = Command::new("/proc/self/exe");
     command.arg0(args.next().unwrap_or_default()).args(args).env(MARK, "1");
     command.stdin(if secret.is_some() { Stdio::piped() } else { Stdio::null() });

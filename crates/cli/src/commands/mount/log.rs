@@ -44,6 +44,7 @@ impl MessageLog {
     /// Writes a line. Errors are ignored: there is nobody to tell.
     pub(super) fn write(&self, line: &str) {
         if let Some(file) = &self.file {
+            // Lines may hold names from an image, whose control characters could forge other lines.
             let line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
             let _ = (&**file).write_all(format!("packfs: {line}\n").as_bytes());
         } else if self.in_background.load(Ordering::Relaxed) {

@@ -15,8 +15,8 @@ pub(super) fn hold() -> Option<Signals> {
     Signals::new(ending_signals()).ok()
 }
 
-/// Unmounts `place` when a signal comes; serving then ends. Who still uses the mount keeps the program no longer: it is
-/// taken out of the tree and the program ends.
+/// Unmounts `place` when a signal comes; serving then ends. Programs that still use the mount do not keep this one
+/// alive: the mount is detached, and the program ends.
 pub(super) fn unmount_on(signals: Option<Signals>, place: Option<&Path>) {
     let Some(mut signals) = signals else { return };
     let place = place.map(Path::to_owned);

@@ -185,6 +185,7 @@ impl SealOutputs {
             names.push(json::encode_path(output.target()));
             target::fill_bytes(output, &made.der)?;
         }
+        // The root hash comes last: whoever finds it finds all that it needs.
         names.push(json::encode_path(self.root_hash.target()));
         target::fill(self.root_hash, &self.layout.root_hash_text(sealed))?;
         Ok(names)

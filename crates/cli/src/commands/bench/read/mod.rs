@@ -69,6 +69,7 @@ pub(super) fn run(args: &BenchReadArgs) -> Result<CommandOutcome> {
 fn expected_seconds(cell: &ReadCell, mounting: f64) -> f64 {
     let tree = &cell.image.tree;
     let files = cell.image.tree.files().len();
+    // Rough values: they serve only for the estimate that is printed before the first step.
     let slow = ["xz", "lzma"].iter().any(|name| cell.image.codec.starts_with(name));
     let speed = if slow { 60e6 } else { 400e6 };
     let each = 30e-6;
