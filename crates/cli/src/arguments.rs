@@ -63,6 +63,7 @@ pub(crate) fn pass_on() -> PassedArguments {
 fn read_passed() -> io::Result<Vec<OsString>> {
     let mut list = Vec::new();
     io::stdin().lock().take(ALL_MAX).read_to_end(&mut list)?;
+    // The zero at the end separates nothing.
     list.pop();
     Ok(list.split(|byte| *byte == 0).map(|arg| OsString::from_vec(arg.to_vec())).collect())
 }

@@ -154,6 +154,7 @@ impl MountOptionList {
     /// Adds the options of another `-o`, which count where both name one.
     fn add(self, later: MountOptionList) -> MountOptionList {
         MountOptionList {
+            // No word takes this one back.
             allow_other: self.allow_other || later.allow_other,
             default_permissions: later.default_permissions.or(self.default_permissions),
             uid: later.uid.or(self.uid),

@@ -93,6 +93,7 @@ fn date(text: &str) -> Option<i64> {
         2 => 28,
         _ => return None,
     };
+    // A leap second has the number 60.
     if !(1..=in_month).contains(&day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
@@ -116,6 +117,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month_from_march = (month + 9) % 12;
     let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    // The last number is the days from 1 March of the year 0 to the start of 1970.
     365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn quote_words(words: &[OsString]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The text without the numbers that the standard library puts behind the system's words, as in `(os error 2)`.
+/// Returns a text without the numbers that the standard library puts after the system's words, as in `(os error 2)`.
 fn strip_error_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -96,6 +96,7 @@ impl BuildArgs {
         self.refuse_to_read_stdin_twice()?;
         let format = self.format();
         table::refuse_other_format(format, display(&self.output), &self.squashfs, &self.erofs)?;
+        // After the refusal, which is about what was given: a preset fills in the rest.
         if let Some(preset) = self.preset {
             preset.fill(&mut self, format);
         }
@@ -246,6 +247,7 @@ pub(super) fn time_change(set: Option<Time>, epoch: Option<&str>) -> Result<Time
         (Some(time), _) => Ok(TimeChange::Set(time)),
         (None, None | Some("")) => Ok(TimeChange::Keep),
         (None, Some(text)) => match text.parse() {
+            // As its specification has it: later times are moved to it, earlier ones stay.
             Ok(secs) => Ok(TimeChange::Clamp(Time { secs, nanos: 0 })),
             Err(_) => Err(UsageError(format!("SOURCE_DATE_EPOCH is `{text}`: expected seconds since 1970"))),
         },

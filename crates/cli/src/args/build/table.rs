@@ -205,6 +205,7 @@ impl<T: OptionTable> FromArgMatches for TableArgs<T> {
         let mut given = Vec::new();
         for option in T::options() {
             let id = id_of(option.name);
+            // A switch that was not given has a value, too.
             if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 continue;
             }
@@ -269,6 +270,7 @@ impl TypedValueParser for OptionParser {
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<OsString, clap::Error> {
         if let Some(listing) = self.option.listing.filter(|_| value == "help") {
+            // As an error: only so can the parser of a value end the command line with a text.
             let mut asked = clap::Error::new(ErrorKind::DisplayHelp);
             asked.insert(ContextKind::Custom, ContextValue::String(listing()));
             return Err(asked);
