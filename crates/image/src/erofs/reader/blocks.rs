@@ -42,6 +42,7 @@ impl ErofsReader {
                 StoredPosition::Image(byte) => self.disk.locate(0, byte),
                 StoredPosition::Device(device, byte) => self.disk.locate(device, byte),
                 StoredPosition::Meta(byte) if inode.payload.space == OffsetSpace::Image => self.disk.locate(0, byte),
+                // In a cluster of the metabox, which is listed itself.
                 StoredPosition::Meta(_) => return Ok(()),
             };
             let codec = Codec::from_erofs_id(algorithm).filter(|_| self.is_padded(algorithm));

@@ -129,7 +129,6 @@ impl<'r> InodeData<'r> {
     pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<bool> {
         let superblock = &self.source.reader.superblock;
         // Without records, LZ4 is implied.
-        // The bit of LZ4.
         let implied = u16::from(!superblock.incompat.contains(Incompat::BIG_CLUSTERS)) << algorithm::LZ4;
         let algorithms = superblock.compression.iter().fold(implied, |bits, one| bits | 1 << one.number());
         self.map.check(&self.source, AnnouncedFeatures { incompat: superblock.incompat, algorithms }, wrong)

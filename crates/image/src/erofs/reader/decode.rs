@@ -17,7 +17,8 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
 /// Number of bytes that are cached together. Pieces of equal length leave no gaps in memory when they are replaced, and
-/// extents may decode to 12 MiB.
+/// extents may decode to 12 MiB. With a cache of 1 MiB, a mount of a desktop root took 80 MiB before there were slices,
+/// and 34 MiB after.
 const SLICE: usize = 64 << 10;
 /// Minimum cache size: several threads read the files in a cluster of the packed inode one after the other. Two of the
 /// largest extents fit as well; otherwise each request for the next bytes of one would decode it again.
@@ -212,8 +213,7 @@ impl ErofsReader {
     /// Refuses a cluster that Linux cannot decode, or decodes to other bytes; `out` has the length of its extent.
     pub(super) fn verify(&self, cluster: PhysicalCluster, out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| {
-            // The strict decoders temporarily replace the others.
-            // `decode_with` takes its decoders from there.
+            // `decode_with` takes its decoders from `tools`, so the strict ones stand in for the others.
             std::mem::swap(&mut tools.decoders, &mut tools.strict);
             let made = self.make_strict(&mut tools.decoders, cluster.algorithm);
             let result = made.and_then(|()| self.decode_with(tools, &[cluster], out));

@@ -101,8 +101,7 @@ impl DeviceBytes {
             },
         };
         match &self.devices[n] {
-            // All devices are in one file.
-            // It has a place there, which the offset counts from.
+            // All devices are in one file, in which this one begins at `start`.
             OpenDevice { source: None, start, .. } if *start != 0 => (Area::Image, start.saturating_add(offset)),
             _ => (u16::try_from(n + 1).map_or(Area::Image, Area::Device), offset),
         }

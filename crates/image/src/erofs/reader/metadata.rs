@@ -76,6 +76,7 @@ impl MetadataCache {
     /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> MetadataCache {
         MetadataCache {
+            // The shares were not measured.
             image: BlockCache::new(capacity / 2, PAGE),
             metabox: BlockCache::new(capacity / 4, PAGE),
             directories: BlockCache::new(capacity / 4, PAGE),

@@ -93,6 +93,7 @@ impl ErofsReader {
         // attached.
         let superblock = Superblock::read(&mut disk)?;
         disk.attach(&superblock, options.devices)?;
+        // How the two should share the memory was not measured.
         let metadata = MetadataCache::new(options.cache_bytes / 4);
         let clusters = ClusterCache::new(options.cache_bytes / 4 * 3);
         let metabox = None;

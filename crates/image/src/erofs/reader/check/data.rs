@@ -20,9 +20,9 @@ use packfs_tree::{CheckRemark, FindingCollector, Severity};
 const JOB_LEN: u64 = 1 << 20;
 /// Maximum number of pieces that plain data of one extent is cut into.
 const PIECES: u64 = 1024;
-/// Number of pieces collected before they are read.
+/// Number of pieces collected before they are read: about 20 MiB of memory.
 const BATCH: usize = 1 << 18;
-/// Maximum number of areas checked for overlaps; that covers more than half a terabyte.
+/// Maximum number of areas checked for overlaps: up to 192 MiB of memory, and more than half a terabyte of data.
 const AREAS_MAX: usize = 1 << 23;
 /// Upper bound of extents per byte of image: an index takes a few bytes per extent, fewer in a
 /// metabox. If there are more, indexes overlap.

@@ -8,7 +8,8 @@ use super::super::map::{ExtentWalk, PieceStorage, StoredPosition};
 use super::InodeData;
 use crate::Result;
 
-/// Number of stored bytes that may be more than those of the file if its extents are taken to lie one after the other.
+/// By how many bytes a run of stored bytes may exceed its part of the file and still be taken for all of it. This and
+/// the next two were measured only together: 100 MiB over 1 Gbit/s and 50 ms used 94 % of the line.
 const SLACK: u64 = 1 << 20;
 /// Number of extents that are looked up if they do not.
 const EXTENTS: usize = 1024;

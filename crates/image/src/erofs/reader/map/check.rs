@@ -9,7 +9,7 @@ use crate::erofs::format::{Advise, Incompat};
 use crate::erofs::raw_sharing::{RawExtent, RawExtents};
 use crate::{Error, Result};
 
-/// Distances from here on may be shorter than the real ones.
+/// Distances from here on may be shorter than the real ones: the next bit marks a count of blocks.
 const CAPPED: u64 = 2047;
 
 /// Features announced by the superblock.
@@ -118,6 +118,7 @@ impl ExtentMap {
             (Advise::INLINE_CLUSTER, Incompat::TAIL_PACKING, "clusters after inodes"),
         ];
         let all = [(Advise::FRAGMENT, Incompat::FRAGMENTS_OR_DEDUPE, "ends of files in the packed inode")];
+        // Encoded extents use the bits of big clusters for the length of records. Their clusters never follow an inode.
         let clusters = clusters.into_iter().filter(|_| !encoded);
         for (advise, bit, what) in clusters.chain(all) {
             if header.advise.intersects(advise) {

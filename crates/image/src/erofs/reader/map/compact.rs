@@ -64,6 +64,7 @@ impl CompactIndex {
         if cluster_bits > most {
             return Err(format!("clusters of {} bytes are more than a pack can hold", 1u64 << cluster_bits));
         }
+        // Loose packs, with 4 bytes an entry, fill the space up to the first aligned dense one.
         let lead = if dense { (start.wrapping_neg() % DENSE_LEN as u64) / 4 } else { 0 };
         let dense = if dense { blocks.saturating_sub(lead) / DENSE * DENSE } else { 0 };
         Ok(CompactIndex { start, lead, dense, value_bits: VALUE_BITS.max(cluster_bits), big })
@@ -120,7 +121,7 @@ impl CompactIndex {
         let Some(before) = self.blocks_before(&entries, i) else {
             return Err(window.error(pack.at, "a count of blocks does not follow a head"));
         };
-        // The base of a first head at block 0 is one less.
+        // The base of a first head at block 0 is one less, so this wraps.
         let block = entries.base.wrapping_add(before).into();
         Ok(DecodedEntry::Head(ExtentHead { kind, offset: value.into(), block, partial: false, hole: false }))
     }
@@ -144,6 +145,7 @@ impl CompactIndex {
 
     /// Returns the number of blocks to add to the base for the head at `i`.
     fn blocks_before(&self, entries: &PackEntries, i: usize) -> Option<u32> {
+        // Linux counts from 1 if all clusters have one block, and from 0 otherwise.
         let mut blocks = u32::from(!self.big);
         for at in 0..i {
             match entries.get(at) {

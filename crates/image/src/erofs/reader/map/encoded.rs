@@ -132,6 +132,7 @@ impl EncodedIndex {
 
     /// Finds an extent by summing up the lengths before it, which alone determine where it is stored.
     fn find_stacked(&self, window: &mut IndexWindow<'_>, cursor: &mut RecordCursor, n: u64) -> Result<ExtentRecord> {
+        // The sum already includes this extent.
         if cursor.next > n {
             *cursor = RecordCursor::default();
         }
@@ -162,6 +163,7 @@ impl EncodedIndex {
             if start <= offset {
                 low = middle + 1;
             } else if start > behind {
+                // A later record begins before this one, and halving an index out of order misses extents.
                 return Err(self.disorder(window, middle));
             } else {
                 (high, behind) = (middle, start);
@@ -169,6 +171,7 @@ impl EncodedIndex {
         }
         cursor.next = low;
         let end = if low < self.count { self.start_of(window, low)? } else { self.size };
+        // What lies before the first extent is a hole.
         let Some(n) = low.checked_sub(1) else {
             let end = end.min(self.size);
             let entry = self.at(0);

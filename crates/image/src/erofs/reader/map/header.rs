@@ -36,6 +36,7 @@ pub(super) fn open(source: &dyn IndexBytes, facts: &MappedInode) -> Result<MapFo
     source.read(STRUCTURE, at, &mut bytes)?;
     let Ok(raw) = format::MapHeader::read_from_bytes(&bytes) else { return wrong("it is cut short".into()) };
     if raw.h_clusterbits & WHOLE_FRAGMENT != 0 {
+        // The whole header is the offset then. Its highest bit is the mark.
         return Ok(MapForm::Fragment(u64::from_le_bytes(bytes) & !(1 << 63)));
     }
     let low = raw.h_fragmentoff.get();
@@ -48,6 +49,7 @@ pub(super) fn open(source: &dyn IndexBytes, facts: &MappedInode) -> Result<MapFo
     let bits = u32::from(facts.block_bits) + u32::from(raw.h_clusterbits & 15);
     let compact = facts.layout == Layout::CompressedCompact;
     if !compact && header.advise.contains(Advise::COMPACT_2B_OR_EXTENTS) {
+        // Records have their own algorithms and fragments, so the bytes of those fields hold the number of records.
         let count = u64::from(low) | u64::from(raw.h_clusterbits) << 40 | u64::from(raw.h_algorithmtype) << 32;
         let len = RecordLen::of_advise(raw.h_advise.get());
         return Ok(MapForm::Encoded(header, EncodedIndex::new(end, len, count, bits, facts.size)));
@@ -59,11 +61,13 @@ pub(super) fn open(source: &dyn IndexBytes, facts: &MappedInode) -> Result<MapFo
     if advise.contains(Advise::INLINE_CLUSTER) {
         header.inline = Some(u64::from(low >> 16)).filter(|len| *len > 0);
         if advise.contains(Advise::FRAGMENT) {
+            // They would share a field.
             return wrong("both an inline cluster and a fragment".into());
         }
     }
     let big = advise & (Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2);
     let form = if compact {
+        // As Linux refuses it: a pack counts the blocks of all its heads alike.
         if !(big.is_empty() || big.bits().count_ones() == 2) {
             return wrong("large clusters for one algorithm only, in an index of packs".into());
         }

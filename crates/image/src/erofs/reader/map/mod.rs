@@ -193,12 +193,14 @@ impl ExtentMap {
         let stored = match header.inline {
             Some(inline) if last => {
                 let at = clusters.end();
+                // As Linux refuses it ("invalid tail-packing pclustersize").
                 if (at % (1 << self.block_bits)).saturating_add(inline) > 1 << self.block_bits {
                     return Err(window.error(at, format!("an inline cluster of {inline} bytes crosses a block")));
                 }
                 StoredBytes { place: StoredPosition::Meta(at), len: inline }
             }
             _ if last && header.advise.contains(Advise::FRAGMENT) => {
+                // A fragment has no block, so its field has the high bits. A pack has no such field.
                 let high =
                     if matches!(clusters.form, clusters::ClusterIndexForm::Full(_)) { head.block << 32 } else { 0 };
                 return Ok(MappedExtent { logical, len, data: PieceStorage::Fragment(high | u64::from(header.low)) });
@@ -233,6 +235,7 @@ impl ExtentMap {
         let ExtentRecord { start: logical, end, word, physical, last, entry } = record;
         let len = end - logical;
         if last && header.advise.contains(Advise::FRAGMENT) {
+            // A fragment has no position, so its field has the high bits. Records of 4 bytes have no such field.
             let high = if encoded.record_len() == encoded::RecordLen::Four { 0 } else { physical << 32 };
             return Ok(MappedExtent { logical, len, data: PieceStorage::Fragment(high | u64::from(word)) });
         }
