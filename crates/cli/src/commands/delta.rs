@@ -31,6 +31,7 @@ pub(super) fn run(args: &DeltaArgs) -> Result<CommandOutcome> {
     let name = || display(&args.new).to_string();
     let made = write_buffered(&output, |out| make_patch(&old, &new, out, &DeltaOptions::default(), &effort));
     let summary = made.with_context(name)?;
+    // Before the patch has its name: one that does not give the new image never appears.
     if !args.no_verify {
         let patch = output.reader(0).with_context(|| format!("{}: cannot read", display(&args.output)))?;
         let patch = Patch::open(patch).with_context(|| display(&args.output).to_string())?;

@@ -91,6 +91,7 @@ fn compare_sides(
     };
     let sides = [read(&args.a, &args.device)?, read(&args.b, &args.device_b)?];
     let [first, second] = &sides;
+    // Before the comparison, which may take long: what is not an image is refused now.
     let opened = args.superblocks.then(|| Ok::<_, UsageError>((first.opened(&args.a)?, second.opened(&args.b)?)));
     let opened = opened.transpose()?;
     let mut changed = ChangedFiles::default();

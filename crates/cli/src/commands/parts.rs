@@ -152,6 +152,7 @@ impl DumpFinding {
 }
 
 pub(super) fn info(paths: &[PathBuf], as_json: bool) -> Result<CommandOutcome> {
+    // Without a cache: no data of the dump is read.
     let about = DumpInfo::new(&open(paths, 0)?.info());
     if as_json {
         json::print(&about)?;

@@ -41,6 +41,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<CommandOutcome> {
         let input = display(&args.input);
         note(&format!("{input}: stored as the ELF core that this crash dump was made from; --as-is stores its bytes"));
     }
+    // A split is not undone: its parts can be continued, or joined as far as they go.
     interrupt::explain_end(if args.input == Path::new("-") {
         "packfs join --partial restores what the parts contain".into()
     } else {

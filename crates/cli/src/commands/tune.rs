@@ -90,6 +90,7 @@ pub(super) fn try_candidates(
     effort: &TrialEffort,
     jobs: Option<usize>,
 ) -> Result<TrialOutcome> {
+    // Before there are temporary files, which it removes.
     let stop = session::stop_flag()?;
     let mut left_out = Vec::new();
     let (tree, scan) = list_source(source, jobs.unwrap_or_else(resources::cores), effort.quiet, &mut left_out)

@@ -193,8 +193,7 @@ impl RequestedFacts {
         let stored = facts.compressed_blocks.map_or(facts.size, |blocks| blocks.saturating_mul(block));
         #[allow(clippy::cast_precision_loss, reason = "two decimals of it are shown")]
         let ratio = match facts.size {
-            // As the C library prints it.
-            // status.
+            // As the C library prints a division by 0.
             0 => "-nan".to_owned(),
             size => format!("{:.2}", stored as f64 * 100.0 / size as f64),
         };

@@ -80,8 +80,7 @@ fn count(image: &ErofsReader) -> Result<ImageCounts> {
         };
         counts.types[number] += 1;
     }
-    // What it takes counts, but it has no name.
-    // dump.erofs adds it after the walk.
+    // The packed inode has no name, so the walk does not meet it; dump.erofs counts what it takes.
     if let Some(packed) = image.superblock().packed {
         let facts = image.facts(packed)?;
         counts.add_layout(&facts);

@@ -32,6 +32,7 @@ use crate::output::meter::ProgressMeter;
 use crate::output::{self, json, say, target, warnings};
 
 pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
+    // Before options are resolved: those that are left open become the old image's.
     if let Some(old) = args.appended() {
         let image = open_old_image(old).with_context(|| format!("--append {}", display(old)))?;
         args.be_like(&image);
@@ -41,6 +42,7 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     plan.request.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
     refuse_to_lose_data(&plan)?;
     complete_request(&mut plan)?;
+    // Before the output is looked at: what is in its way is a line of the report.
     if plan.dry_run {
         return dry::run(plan);
     }
@@ -54,12 +56,14 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
         target::refuse_stream(&plan.output)?;
     }
     let force = plan.request.target.common().force;
+    // Before the build, which may take hours: unreadable keys, and names that are taken, end it now.
     let seal = plan.seal.as_ref().map(|seal| PendingSeal::prepare(&plan.output, seal, force)).transpose()?;
     let meter = if plan.percentage { ProgressMeter::percentage() } else { ProgressMeter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
     let mut notes = RequestNotes::default();
     let built = write_image(&plan, &progress, &mut notes);
     let threads = plan.request.target.common().threads;
+    // Dropped without an image, which leaves none of its files.
     let seal = seal.filter(|_| built.is_ok());
     let sealed = seal.map(|seal| seal.complete(&plan.output, threads, &progress));
     let spent = meter.finish();
@@ -142,6 +146,7 @@ pub(super) fn complete_request(plan: &mut BuildPlan) -> Result<()> {
     request.elsewhere = remote::elsewhere(&plan.remote);
     request.temporary_dir = sources::temporary_directory();
     if plan.writes_to_stdout() {
+        // An image that is redirected into a source must not contain itself.
         plan.request.scan.leave_out.extend(stdout::own_file());
     }
     let rules = read_rules(plan)?;
@@ -157,6 +162,7 @@ fn read_rules(plan: &BuildPlan) -> Result<Rules> {
     for file in files {
         texts.push((file.as_path(), read("--rules", file)?));
     }
+    // Of two rules the later one wins, so those of the command line win over those of files.
     let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
     texts.push((Path::new("--rule"), lines.join(&b'\n')));
     let rules = Rules::parse(texts.iter().map(|(name, text)| (*name, text.as_slice())))?;

@@ -162,6 +162,7 @@ pub(super) fn shard(args: &args::ShardArgs) -> Result<CommandOutcome> {
         return Err(UsageError(format!("shard {number}: the plan has shards 0 to {last}")).into());
     };
     create_shard_dir(&args.output)?;
+    // Whether an image may be replaced was decided when it was planned.
     let job = open_job(&jobs, task.image, &args.effort, true)?;
     let meter = ProgressMeter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
@@ -233,6 +234,7 @@ fn assemble_all(args: &args::AssembleArgs, jobs: &Jobs) -> Result<CommandOutcome
             Err(error) if progress.is_cancelled() => return Err(error),
             Err(error) => {
                 figures.failed += 1;
+                // The last error becomes that of the command; those before it are told here.
                 failed.replace(error).into_iter().for_each(|error| say(format_args!("packfs: {error:#}")));
             }
         }
@@ -284,7 +286,7 @@ fn task_number() -> Result<u32> {
     value.parse().map_err(|_| UsageError(format!("{name} is `{value}`: expected the number of a shard")).into())
 }
 
-/// Creates the directory of the shards, which only its owner may read.
+/// Creates the directory of the shards, which only its owner may read, as they contain files that others may not read.
 fn create_shard_dir(dir: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);

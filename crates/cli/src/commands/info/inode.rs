@@ -158,6 +158,7 @@ impl<'i> InodeReport<'i> {
         let stat = image.image().stat(nid)?;
         let inside: Vec<&[u8]> = packfs_image::tree::components(name).collect();
         let entry = JsonEntry::new(image.image(), &inside.join(&b"/"[..]), nid, &stat, None)?;
+        // The totals come before the extents, which are read again then: a file may have millions.
         let totals = ExtentTotals::of(image, nid)?;
         let ExtentTotals { data: data_bytes, stored: stored_bytes, fragments: fragment_bytes, .. } = totals;
         let inode = StoredInode::new(image, nid)?;

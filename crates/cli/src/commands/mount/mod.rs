@@ -79,6 +79,7 @@ fn mount_source(args: &MountArgs, served: &MountedSource, log: log::MessageLog) 
         // Others may not read here what they could not read where it came from.
         all.check_permissions = default_permissions.unwrap_or(allow_other);
         all.subdir = subdir.unwrap_or_default();
+        // As for all FUSE mounts of users: what an image contains must not give rights.
         all.suid = suid.unwrap_or(false);
         all.dev = dev.unwrap_or(false);
         all.exec = exec.unwrap_or(true);

@@ -42,6 +42,7 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
         meter.finish();
         return print(&format!("{}:{digest}\n", args.algorithm));
     }
+    // Only now: fs-verity covers a file as it is, with a tree at its end or without.
     refuse_sealed(&image, args)?;
     let options = verity_options(args)?;
     if args.root_hash_only {
@@ -83,6 +84,7 @@ pub(super) fn open_image(path: &Path) -> Result<Arc<dyn ReadAt>> {
 
 /// Fails for an image that has a tree at its end: sealed again, the old tree would count as data.
 fn refuse_sealed(image: &Arc<dyn ReadAt>, args: &SealArgs) -> Result<()> {
+    // A size that is too large is refused by `verity_options`, which comes later.
     let block_size = u32::try_from(args.hash_block_size).unwrap_or(u32::MAX);
     let tree = ImageContents::of(image).and_then(|contents| contents.appended_tree(image, block_size));
     tree.map_or(Ok(()), |offset| {

@@ -78,6 +78,7 @@ pub(in crate::commands) fn read_certificate(path: &Path) -> Result<SignerCertifi
 /// Reads a file that must be small.
 fn read_small(path: &Path) -> Result<Vec<u8>> {
     let cannot = || format!("{}: cannot read", display(path));
+    // First, so that a wrong name, such as that of the image, is not read into memory.
     let found = fs::metadata(path).with_context(cannot)?;
     if found.len() > FILE_MAX {
         anyhow::bail!("{}: {} is too long for a key, a certificate or a signature", display(path), found.len());

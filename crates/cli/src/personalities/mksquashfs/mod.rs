@@ -348,8 +348,7 @@ impl MksquashfsOptions {
         }
         line.switch("--force");
         let taken = if appends { self.root_names_of(Path::new(image))? } else { Vec::new() };
-        // A definition of what a source has is ignored.
-        // mksquashfs keeps the file of the source, and says that the definition is ignored.
+        // Where a source has an entry, mksquashfs keeps that and ignores the definition, and says so.
         line.switch_if(!self.definitions.is_empty(), "--keep-existing");
         let PackedSources { words, entries, root } = self.sources(sources, taken)?;
         // A root that comes from the sources stays as it is.
