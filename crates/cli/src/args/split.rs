@@ -116,6 +116,7 @@ impl SplitArgs {
 /// quarter of the available memory.
 fn default_memory(threads: usize, parts: usize) -> u64 {
     let wanted = (64 + 16 * threads as u64 + 24 * parts as u64) << 20;
+    // Never less than what is enough for eight parts.
     wanted.min(resources::memory_limit() / 4).max(64 << 20)
 }
 
