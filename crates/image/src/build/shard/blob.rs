@@ -60,6 +60,7 @@ impl ShardBlob {
         let start = len.checked_sub(TRAILER as u64).ok_or_else(|| input.damaged("not a shard of packfs".into()))?;
         let trailer = input.read(start, TRAILER as u64)?;
         let mut from = FieldDecoder::new("trailer of a shard", &trailer);
+        // Before any field is believed: a copy may have been cut off.
         if from.array()? != MAGIC || Digest::of(&trailer[..TRAILER - 32]).as_bytes() != &trailer[TRAILER - 32..] {
             return Err(input.damaged("not a shard of packfs, or its end is damaged".into()));
         }

@@ -28,6 +28,7 @@ pub(super) fn find<S>(
     let mut alike = of_equal_length(tree, files, shard);
     read(orderer, tree, files, &mut alike, head)?;
     keep_over_cuts(&mut alike, shard);
+    // The digest of the beginning is that of the whole of a short file.
     let (mut long, mut equal): (Vec<_>, Vec<_>) = alike.into_iter().partition(|(size, ..)| *size > HEAD);
     read(orderer, tree, files, &mut long, whole)?;
     keep_over_cuts(&mut long, shard);

@@ -111,6 +111,7 @@ impl Job {
         check_version(path, from.u32()?, VERSION)?;
         let shards = from.u32()?;
         let files = from.u32()?;
+        // Reserved.
         from.u32()?;
         let [about, tree, table] =
             [LocatedSection::get(&mut from)?, LocatedSection::get(&mut from)?, LocatedSection::get(&mut from)?];
@@ -130,6 +131,7 @@ impl Job {
         let entry = |from: &mut FieldDecoder<'_>| {
             let at = LocatedSection::get(from)?;
             let files = from.u32()?;
+            // Reserved.
             from.u32()?;
             Ok::<_, Error>(ShardNumbers { at, files, bytes: from.u64()? })
         };
@@ -203,6 +205,7 @@ impl Job {
         };
         let contents = self.roots.iter().zip(listed).map(reopen).collect::<Result<Vec<_>>>()?;
         let file = |(root, key, size): (usize, u64, u64)| Some((Arc::clone(contents[root].as_ref()?), key, size));
+        // All have contents: only directories without files were not opened.
         Ok(places.into_iter().filter_map(file).collect())
     }
 
@@ -233,6 +236,7 @@ pub(super) fn write(
     for range in &layout.ranges {
         lists.write(tree, &layout.files[range.clone()])?;
     }
+    // The tree of a plan has numbers instead of sources: by them, assembly finds what shards packed.
     for (ino, number) in layout.files.iter().copied().zip(0..).chain(layout.equal.iter().copied()) {
         tree.set_data(ino, FileData::Stored(number))?;
     }

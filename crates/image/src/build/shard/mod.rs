@@ -111,9 +111,11 @@ pub(super) fn check(options: &SharedOptions, shards: Shards) -> Result<()> {
         return refuse("an image in shards cannot have a prefix");
     }
     if !options.recipes.is_empty() {
+        // The list of a shard has paths only.
         return refuse("files of an image in shards cannot have codecs or cluster sizes of their own");
     }
     if options.on_error == OnError::Skip {
+        // The plan has numbered all files, and a shard that lacks one would not fit.
         return refuse("an image in shards cannot leave out files that cannot be read");
     }
     Ok(())

@@ -81,6 +81,7 @@ impl Jobs {
         job::check_version(path, from.u32()?, VERSION)?;
         let images = from.u32()?;
         let tasks = from.u32()?;
+        // Reserved.
         let _ = from.u32()?;
         let [image_table, task_table] = [LocatedSection::get(&mut from)?, LocatedSection::get(&mut from)?];
         let images = read_images(&input.section(&image_table, "the table of images")?, images)?;
@@ -166,6 +167,7 @@ impl Jobs {
         if mark::evidence(&mark, job.id(), path) == MarkEvidence::Unchanged {
             return Ok(false);
         }
+        // Whether an older image may be replaced was decided when it was planned.
         job.options_mut().common_mut().force = true;
         job.assemble(&dir, path, progress)?;
         mark::write(&mark, job.id(), path).map(|()| true)
@@ -254,6 +256,7 @@ impl Planner {
         progress: &Progress,
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
     ) -> Result<(PlanSummary, Warnings)> {
+        // Tasks may run in other directories.
         let path = std::path::absolute(target).map_err(Error::io("cannot find", target))?;
         // A link that leads nowhere counts as well.
         let is_there = !options.common().force && path.symlink_metadata().is_ok();

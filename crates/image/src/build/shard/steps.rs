@@ -41,6 +41,7 @@ pub(crate) fn plan<F: ImageFormat>(
         || format.worker(),
         |pool| {
             progress.enter(Phase::Scan);
+            // A plan that lies in its source must not list itself.
             let mut store = NoStream { own_files: out.own_files().to_vec() };
             let Plan { mut tree, order } = fill(&mut store)?;
             format.check(&mut tree)?;

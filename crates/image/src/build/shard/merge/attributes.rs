@@ -65,6 +65,7 @@ impl<'m> EntryAttributes<'m> {
             Kind::Socket => Kind::Socket,
         };
         let InodeAttributes { mut mode, uid, gid, mtime, mut xattrs } = entry.meta;
+        // In the order of a build: attributes to leave out, other changes, and what the format cannot store.
         if let Some(changed_sets) = &self.changed_sets {
             let reduced = changed_sets[xattrs.0 as usize];
             mode &= reduced.mode_bits;

@@ -238,6 +238,7 @@ impl<S> FileArranger<'_, '_, '_, S> {
                 let seen = FileFingerprint(*tail[2..].first_chunk().expect("twenty bytes"));
                 first = Some(MergedFile { ino: Ino(u32::from_be_bytes(ino)), seen, path: path.clone() });
             }
+            // Names of a file are sorted by path, so the first is the least.
             least.get_or_insert((ino, path));
         }
     }
