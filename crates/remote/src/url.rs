@@ -17,7 +17,8 @@ pub(crate) struct HttpUrl {
     auth: Option<String>,
 }
 
-/// Prefixes of query parameters that prove a permission and change with every signature.
+/// Prefixes of query parameters that prove a permission and change with every signature: those of Amazon S3,
+/// CloudFront, Google Cloud Storage and Azure.
 const SIGNATURES: [&str; 10] =
     ["x-amz-", "x-goog-", "signature=", "sig=", "se=", "sp=", "sv=", "expires=", "key-pair-id=", "awsaccesskeyid="];
 

@@ -299,6 +299,7 @@ impl ImageComparer<'_, '_> {
         if self.ignore.contains(&aspect.word()) {
             return Ok(());
         }
+        // As a step among the comparisons of contents, which fixes the order of reports.
         self.step(CompareStep::Found(Difference { path: at.path.into(), aspect, first, second }))
     }
 

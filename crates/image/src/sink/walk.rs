@@ -200,6 +200,7 @@ impl<'i> Walk<'i> {
         let Entry { name, nid } = entry;
         let stat = self.image.stat(nid)?;
         let is_dir = stat.kind == FileType::Dir;
+        // An entry that is not selected matters only as the way to others.
         let wrong_type = if selected { self.without.contains(&stat.kind.letter()) } else { !is_dir };
         if wrong_type || self.exclude.matches(&self.path, is_dir) {
             return Ok(true);

@@ -44,6 +44,7 @@ impl ArtifactReference {
         if registry.is_empty() || !is_repository(name) {
             return Err(wrong());
         }
+        // Docker Hub has the images with short names there.
         let repository = match DOCKER.contains(&registry.as_str()) && !name.contains('/') {
             true => format!("library/{name}"),
             false => name.into(),

@@ -90,6 +90,7 @@ impl DirInclude {
             dir = dir.noting_all();
         }
         let mut found = Tree::default();
+        // Those of the tree, as they know whether a warning ends the build.
         found.warnings = std::mem::take(&mut place.tree.warnings);
         dir.scan_into(&mut found, ROOT)?;
         place.tree.warnings = std::mem::take(&mut found.warnings);
