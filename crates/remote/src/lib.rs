@@ -108,7 +108,7 @@ impl WarningReceiver {
 
 impl fmt::Debug for WarningReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Report")
+        f.write_str("WarningReceiver")
     }
 }
 

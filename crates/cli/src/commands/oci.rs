@@ -37,7 +37,7 @@ fn convert_images(args: &OciConvertArgs) -> Result<CommandOutcome> {
     let meter = ProgressMeter::start(args.running.talk.quiet);
     let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
     interrupt::cancel_on_signal(meter.progress());
-    let converted = convert(&source, &args.target, &options, meter.progress()).map_err(explain_interruption)?;
+    let converted = convert(&source, &args.target, &options, meter.progress()).map_err(nothing_written)?;
     let spent = meter.finish();
     if args.running.json {
         let images = converted.images.iter().map(ImageReport::new).collect();
@@ -72,7 +72,7 @@ fn export_images(args: &OciExportArgs) -> Result<CommandOutcome> {
     let meter = ProgressMeter::start(args.running.talk.quiet);
     let source = ContainerSource::open_converted(&args.source, &source_options(&args.choice))?;
     interrupt::cancel_on_signal(meter.progress());
-    let exported = export(&source, &args.target, &options, meter.progress()).map_err(explain_interruption)?;
+    let exported = export(&source, &args.target, &options, meter.progress()).map_err(nothing_written)?;
     let spent = meter.finish();
     if args.running.json {
         let layout = json::encode_path(&remote::without_secrets(&args.target));
@@ -114,7 +114,9 @@ fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
     let AnyOptions::Erofs(target) = args.target()? else { unreachable!("the cache has EROFS images") };
     let meter = ProgressMeter::start(args.running.talk.quiet);
     let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
-    let cached = fill_cache(&source, &args.cache, &target, meter.progress())?;
+    interrupt::cancel_on_signal(meter.progress());
+    let cached = fill_cache(&source, &args.cache, &target, meter.progress())
+        .map_err(|error| explain_interruption(error, "the cache keeps the layers that are complete"))?;
     let spent = meter.finish();
     if args.running.json {
         let layers = cached.layers.iter().map(LayerReport::new).collect();
@@ -132,7 +134,7 @@ fn merge_metadata(args: &OciMergeArgs) -> Result<CommandOutcome> {
     let meter = ProgressMeter::start(args.talk.quiet);
     interrupt::cancel_on_signal(meter.progress());
     let merged =
-        merge_layers(&args.layers, &args.output, &args.options(), meter.progress()).map_err(explain_interruption)?;
+        merge_layers(&args.layers, &args.output, &args.options(), meter.progress()).map_err(nothing_written)?;
     let spent = meter.finish();
     if args.json {
         json::print(&MergeReport {
@@ -180,10 +182,15 @@ fn connections() -> packfs_remote::RemoteOptions {
 }
 
 /// Says what a signal has ended.
-fn explain_interruption(error: packfs_oci::Error) -> anyhow::Error {
+fn nothing_written(error: packfs_oci::Error) -> anyhow::Error {
+    explain_interruption(error, "nothing was written")
+}
+
+/// Says of an interrupted command what it leaves behind.
+fn explain_interruption(error: packfs_oci::Error, remains: &str) -> anyhow::Error {
     match error {
         packfs_oci::Error::Image(packfs_image::Error::Cancelled) => {
-            anyhow::Error::from(error).context("interrupted: nothing was written")
+            anyhow::Error::from(error).context(format!("interrupted: {remains}"))
         }
         error => error.into(),
     }

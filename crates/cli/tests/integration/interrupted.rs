@@ -22,19 +22,21 @@ fn begun(pid: u32) {
 }
 
 #[test]
-fn split_and_extract_say_how_to_continue() {
+fn a_stopped_command_says_what_it_leaves() {
     let dir = tempfile::tempdir().unwrap();
-    let make = "mkfifo part other && mkdir t && truncate -s 8G t/hole && head -c 9000000 /dev/urandom > big";
+    let make = "mkfifo part other && mkdir t cached && truncate -s 8G t/hole && head -c 9000000 /dev/urandom > big \
+                && tar -cf layer.tar big";
     assert!(Command::new("sh").args(["-ec", make]).current_dir(dir.path()).status().unwrap().success());
     succeed(dir.path(), &["build", "t", "-o", "t.sqfs", "-q"]);
     // Kept open, a FIFO takes 64 KiB and then blocks. A part that blocks leaves its share to the others, so all have to.
     let hold = |part| std::fs::OpenOptions::new().read(true).write(true).open(dir.path().join(part)).unwrap();
     let _held = [hold("part"), hold("other")];
-    let cases: [(&[&str], &str, i32); 3] = [
+    let cases: [(&[&str], &str, i32); 4] = [
         (&["split", "big", "-o", "part", "-o", "other"], "--resume", 2),
         (&["split", "-", "-o", "part"], "--partial", 15),
         // Writing zeros for a hole of 8 GiB takes longer than stopping.
         (&["extract", "t.sqfs", "-C", "to", "--no-sparse"], "files in to may be incomplete", 2),
+        (&["oci", "cache", "layer.tar", "cached", "-j", "1", "--codec", "lzma:9"], "the cache keeps the layers", 2),
     ];
     for (args, told, signal) in cases {
         let mut run = packfs(args);

@@ -16,7 +16,7 @@ pub(super) struct RegistryLogin(String);
 /// Never shows the password.
 impl fmt::Debug for RegistryLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Login")
+        f.write_str("RegistryLogin")
     }
 }
 

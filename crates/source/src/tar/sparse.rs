@@ -140,6 +140,7 @@ impl NumberLines<'_> {
         Ok(self.block[self.used - 1])
     }
 }
+
 /// Reads the next block of `structure`, which must be complete.
 fn read_block(input: &mut dyn ArchiveInput, structure: &'static str) -> Result<[u8; BLOCK]> {
     let at = input.offset();
