@@ -170,6 +170,40 @@ fn a_far_image_announces_the_stored_bytes_of_a_range_and_a_local_one_reads_nothi
 }
 
 #[test]
+fn an_uncompressed_image_is_read_at_the_wanted_bytes_alone() {
+    let root = tree();
+    let (_, bytes) = images(root.path()).into_iter().find(|(name, _)| name == "none.sqfs").unwrap();
+    let (watched, image, large, _) = open(&bytes, false);
+    let small = sink::resolve(image.image(), b"small").unwrap().unwrap();
+    // Their block lists are read before.
+    for nid in [large, small] {
+        image.image().extents(nid).unwrap();
+    }
+    // Parts of a block, then the next one of it, which has all of the block read. Whole blocks were read alone before.
+    let block = 128 << 10;
+    let cases = [
+        (small, 0..700, 700),
+        (large, 700_000..720_000, 20_000),
+        (large, block + 100..block + 200, 100),
+        (large, block + 200..block + 300, block),
+        (large, block + 5000..block + 6000, 0),
+        (large, 2 * block..3 * block, block),
+    ];
+    for (nid, range, expected) in cases {
+        watched.take();
+        let len = range.end - range.start;
+        let got = read(image.image(), nid, range.clone(), 1 << 20);
+        assert_eq!(got.len() as u64, len);
+        if nid == large {
+            let from = usize::try_from(range.start).unwrap();
+            assert!(got == text(1, LARGE)[from..from + got.len()], "{range:?}");
+        }
+        let [done, _] = watched.take();
+        assert_eq!(self::len(&done), expected, "{range:?}: {done:?}");
+    }
+}
+
+#[test]
 fn ranges_of_many_files_are_announced_together() {
     let root = tree();
     for (name, bytes) in images(root.path()) {

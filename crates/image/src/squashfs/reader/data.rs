@@ -2,6 +2,7 @@
 //! fragments go through the cache. Who reads the beginning of a block gets just that decoded, the first time.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::cache::BlockCache;
@@ -15,8 +16,14 @@ use crate::image::{Nid, StoredPiece, StoredUnit};
 use crate::squashfs::format;
 use crate::{Error, Result};
 
-/// Number of files whose mapped block list is cached. Few suffice: reads of one file come together.
-const FILES: usize = 64;
+/// Binary logarithm of [`SLOTS`].
+const SLOT_BITS: u32 = 6;
+/// Number of files whose mapped block list is cached, and of uncompressed blocks of which it is known that a part was
+/// read. Few suffice: reads of one file or block come together.
+const SLOTS: usize = 1 << SLOT_BITS;
+/// Length from which a part of an uncompressed block is read alone, even by who comes back for the next part: copying it
+/// from the whole block takes longer than another system call.
+const DIRECT_LEN: usize = 16 << 10;
 
 /// Cache of decoded blocks and mapped files.
 #[derive(Debug)]
@@ -24,7 +31,9 @@ pub(super) struct DataCache {
     /// Blocks by address.
     blocks: BlockCache<(u64, HeldPart), SharedBlock>,
     shelf: BlockShelf,
-    files: [MapSlot; FILES],
+    files: [MapSlot; SLOTS],
+    /// Offsets of uncompressed blocks of which a part was read lately.
+    touched: [AtomicU64; SLOTS],
 }
 
 /// Part of a block that is decoded.
@@ -43,17 +52,22 @@ impl DataCache {
             blocks: BlockCache::new(capacity, block_size.into()),
             shelf: BlockShelf::new(block_size as usize),
             files: std::array::from_fn(|_| Mutex::default()),
+            touched: std::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+
+    /// Notes that a part of an uncompressed block is read; returns true if one was read before.
+    fn touch(&self, block_start: u64) -> bool {
+        // Data begins after the superblock, so no block has offset 0.
+        self.touched[hash_slot(block_start)].swap(block_start, Ordering::Relaxed) == block_start
     }
 }
 
 impl SquashfsReader {
     /// Returns the block map of a regular file.
     pub(super) fn file(&self, nid: Nid) -> Result<Arc<FileMap>> {
-        // One slot per file, chosen by multiplicative hashing: no search, and threads rarely collide.
-        // The highest 6 bits, which all bits of the reference have influenced.
-        let slot = usize::try_from(nid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58).unwrap_or(0);
-        let slot = &self.data.files[slot % FILES];
+        // One slot per file: no search, and threads rarely collide.
+        let slot = &self.data.files[hash_slot(nid.0)];
         // A poisoned slot is no loss: the file is mapped again.
         let held = slot.lock().ok().and_then(|held| held.clone());
         if let Some((_, map)) = held.filter(|(owner, _)| *owner == nid) {
@@ -143,6 +157,10 @@ impl SquashfsReader {
                 Some(bytes) => copy(stored, &bytes, 0, out)?,
                 None => self.metadata.blocks.decode_exact(stored, out)?,
             },
+            // A stored block of another length is damaged, which reading all of it tells.
+            Some(stored) if stored.len == block.len && self.reads_alone(stored, skip, n) => {
+                self.metadata.blocks.read_stored(stored, skip, out)?;
+            }
             Some(stored) => {
                 let load = |out: &mut [u8]| self.metadata.blocks.decode_exact(stored, out).map(|()| block.len);
                 let whole = || self.data.shelf.block(block.len, load);
@@ -159,12 +177,32 @@ impl SquashfsReader {
         };
         let (skip, n) = overlap(offset, len, buf, at);
         let stored = self.fragment(tail.fragment)?;
+        let from = (tail.offset as usize).saturating_add(skip);
+        if self.reads_alone(stored, from, n) {
+            self.metadata.blocks.read_stored(stored, from, &mut buf[..n])?;
+            return Ok(n);
+        }
         // The length of a fragment block shows only when it is decoded.
         let most = self.superblock.block_size as usize;
         let load = |out: &mut [u8]| self.metadata.blocks.decode_up_to(stored, out);
         let whole = || self.data.shelf.block(most, load);
-        self.read_part(stored, most, whole, (tail.offset as usize).saturating_add(skip), &mut buf[..n])?;
+        self.read_part(stored, most, whole, from, &mut buf[..n])?;
         Ok(n)
+    }
+
+    /// Returns true if `len` bytes from byte `from` of a block are to be read from the image by themselves: they are
+    /// uncompressed, and nothing suggests that other parts of the block are wanted. Then reading all of it would cost
+    /// several times what the part does.
+    fn reads_alone(&self, stored: LocatedBlock, from: usize, len: usize) -> bool {
+        // A block that the image cuts short fails as a whole, whichever part is wanted.
+        let is_there = stored.start.saturating_add(stored.len as u64) <= self.metadata.blocks.disk.len();
+        stored.raw
+            // Over a network the number of requests counts, and whole blocks are announced.
+            && self.followed.is_none()
+            && is_there
+            && from.checked_add(len).is_some_and(|end| end <= stored.len)
+            && (len >= DIRECT_LEN || !self.data.touch(stored.start))
+            && self.data.blocks.peek(&(stored.start, HeldPart::Whole)).is_none()
     }
 
     /// Fills `out` from byte `from` of a block of up to `most` bytes, which `whole` decodes.
@@ -220,6 +258,12 @@ impl SquashfsReader {
         }
         Ok(stored)
     }
+}
+
+/// Returns the slot of a number, by multiplicative hashing: the highest bits, which all bits of the number have
+/// influenced.
+fn hash_slot(number: u64) -> usize {
+    usize::try_from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOT_BITS)).unwrap_or(0)
 }
 
 fn unit_of(stored: LocatedBlock) -> StoredUnit {

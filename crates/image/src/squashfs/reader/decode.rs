@@ -127,6 +127,11 @@ impl BlockReader {
         })
     }
 
+    /// Fills `out` from byte `from` of an uncompressed block, which has as many bytes.
+    pub(super) fn read_stored(&self, block: LocatedBlock, from: usize, out: &mut [u8]) -> Result<()> {
+        self.disk.read(block.structure, block.start.saturating_add(from as u64), out)
+    }
+
     /// Decodes a block that was already read.
     pub(super) fn decode_packed(&self, block: LocatedBlock, packed: &[u8], out: &mut [u8]) -> Result<usize> {
         self.with_tools(|tools| self.call_decoder(tools, block, packed, out, StreamRules::Library))
