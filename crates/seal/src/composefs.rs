@@ -1,4 +1,5 @@
-//! Directories of objects, in which composefs has the contents of files under their fs-verity digests.
+//! Stores the contents of files as composefs objects, each named by its fs-verity digest. Images of composefs hold only
+//! metadata, and are read through these objects.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,9 +22,11 @@ use crate::fsverity::{FsVerityHasher, FsVerityOptions};
 use crate::hashing::HashAlgorithm;
 use crate::tree::HashEffort;
 
-/// Bytes that a worker reads and hashes at a time: a multiple of the block size.
+/// Bytes that a worker reads and hashes at a time: a multiple of the block size, so that only the last piece has a
+/// partial block. Not measured.
 const CHUNK_LEN: usize = 1 << 20;
-/// Files in flight for each worker: small ones take less time than the hand-over of one.
+/// Files in flight for each worker. Most files are small, and then handing one over takes longer than hashing it. Not
+/// measured.
 const FILES_PER_WORKER: usize = 64;
 /// Permissions of an object. Everybody may read what the image shows to them.
 const OBJECT_MODE: u32 = 0o644;
@@ -56,8 +59,10 @@ pub fn store_contents(
 ) -> Result<StoredContents> {
     let mut files = Vec::new();
     tree.walk(|ino, _| {
+        // Empty files need neither an object nor inline bytes: composefs writes nothing after their inodes.
         if let Kind::File { size: size @ 1.., data } = tree.inode(ino).kind {
             let FileData::Source { from, key } = data else {
+                // Whatever was packed already cannot be read a second time.
                 return Err(Error::Misuse(format!("{} was read before", display(&tree.path_of(ino)))));
             };
             files.push(ListedFile { ino, size, from: Arc::clone(from), key });
@@ -68,13 +73,16 @@ pub fn store_contents(
     Progress::add(&effort.progress.total, files.iter().map(|file| file.size).sum());
     let store = ObjectStore { algorithm, dir: objects, progress: &effort.progress };
     let mut stored = StoredContents { protected: objects.is_some(), ..StoredContents::default() };
+    // Equal files are one object, so they count once, although each of them was read.
     let mut seen = HashMap::new();
     pipeline::scope(effort.threads, Vec::new, |pool| {
+        // Without workers, submit runs at once; the window still needs room for one file.
         let mut window = Window::new(effort.threads.max(1) * FILES_PER_WORKER);
         let mut take = |window: &mut Window<Result<ReadFile>>| {
             let Some(done) = window.pop() else { return Ok(()) };
             let ReadFile { ino, size, content, state } = done?;
             if let FileContent::Object(digest) = &content {
+                // Without a directory, nothing was stored: the digests alone make the image.
                 let state = state.unwrap_or(ObjectState { is_new: false, is_protected: false });
                 stored.protected &= state.is_protected;
                 stored.new_objects += u64::from(state.is_new);
@@ -123,6 +131,7 @@ struct ReadFile {
 #[derive(Debug, Clone, Copy)]
 struct ObjectState {
     is_new: bool,
+    /// True if the kernel verifies the object from now on.
     is_protected: bool,
 }
 
@@ -135,6 +144,7 @@ struct ObjectStore<'a> {
 impl ObjectStore<'_> {
     fn store(&self, file: &ListedFile, buffer: &mut Vec<u8>) -> Result<ReadFile> {
         let &ListedFile { ino, size, .. } = file;
+        // The format prescribes it: so short a file is in the inode.
         if size <= INLINE_MAX as u64 {
             let mut bytes = Vec::new();
             self.read(file, buffer, &mut |piece| {
@@ -157,12 +167,15 @@ impl ObjectStore<'_> {
         buffer.resize(CHUNK_LEN, 0);
         let mut at = 0;
         while at < file.size {
+            // A file may have terabytes: cancelling must not wait for its end.
             Error::unless_cancelled(self.progress)?;
+            // What does not fit in usize is more than a chunk.
             let len = usize::try_from(file.size - at).unwrap_or(CHUNK_LEN).min(CHUNK_LEN);
             reader.read_exact_at(&mut buffer[..len], at)?;
             each(&buffer[..len])?;
             at += len as u64;
         }
+        // Readers notice here that the file changed or went on after the expected length.
         reader.finish()
     }
 
@@ -191,7 +204,8 @@ impl ObjectStore<'_> {
         buffer: &mut Vec<u8>,
     ) -> Result<ObjectState> {
         let failed = Error::io("cannot write the object", path);
-        // An object of another length is damaged.
+        // Trusted by its name: hashing each would mean reading all objects in every build. One of another length is
+        // damaged.
         let found = std::fs::metadata(path).ok();
         let mut is_new = found.as_ref().is_none_or(|found| found.len() != file.size);
         if is_new && let Err(error) = self.write_object(path, digest, file, buffer, found.is_some()) {
@@ -201,6 +215,7 @@ impl ObjectStore<'_> {
                 error => return Err(error),
             }
         }
+        // For objects that exist, too: whoever wrote them may have ended before this.
         Ok(ObjectState { is_new, is_protected: enable_verity(path, self.algorithm).map_err(failed)? })
     }
 
@@ -216,8 +231,11 @@ impl ObjectStore<'_> {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed())?;
         }
+        // Without `replace`, commit fails if the name exists by then, so no two workers write one object.
         let output = Output::create(path, OBJECT_MODE, replace).map_err(failed())?;
         let mut at = 0;
+        // The digest is computed again from the bytes that are written. A file that changed between the two readings
+        // would otherwise become an object whose name lies about it.
         let again = self.digest(file, buffer, &mut |piece| {
             output.write_all_at(piece, at).map_err(failed())?;
             at += piece.len() as u64;
@@ -232,6 +250,7 @@ impl ObjectStore<'_> {
 }
 
 fn object_digest(bytes: &[u8]) -> ObjectDigest {
+    // 64 bytes also begin with 32, so the longer digest is tried first.
     match (bytes.first_chunk(), bytes.try_into()) {
         (_, Ok(all)) => ObjectDigest::Sha512(all),
         (Some(all), Err(_)) => ObjectDigest::Sha256(*all),
@@ -243,6 +262,7 @@ fn object_digest(bytes: &[u8]) -> ObjectDigest {
 #[cfg(target_os = "linux")]
 fn enable_verity(path: &Path, algorithm: HashAlgorithm) -> io::Result<bool> {
     use composefs_ioctls::fsverity::{EnableVerityError, fs_ioc_enable_verity};
+    // The block size that the digest was computed with: with another, the kernel would have another digest.
     match fs_ioc_enable_verity(File::open(path)?, algorithm.fsverity_number(), 4096) {
         Ok(()) | Err(EnableVerityError::AlreadyEnabled) => Ok(true),
         // An object that somebody else owns or is writing just now stays as it is.

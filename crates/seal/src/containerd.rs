@@ -11,7 +11,7 @@ pub struct LayerMetadata {
     /// Root hash in hexadecimal digits.
     #[serde(rename = "roothash")]
     pub root_hash: String,
-    /// Byte offset of the superblock, not of the tree after it.
+    /// Byte offset of the superblock, not of the tree that follows it.
     #[serde(rename = "hashoffset")]
     pub hash_offset: u64,
     /// Name of the file of the hash area beside the layer, if it is not the layer itself.
@@ -33,6 +33,7 @@ impl LayerMetadata {
 
     /// Writes the bytes that containerd itself would write.
     pub fn to_json(&self) -> String {
+        // A struct of strings and numbers always serialises.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_image::{AnyImage, OpenOptions};
 
-/// Bytes of decoded data to cache: nothing but the superblock is read.
+/// Cache for decoded data in bytes. Only the superblock is read, so the least that is useful will do.
 const CACHE_BYTES: u64 = 1 << 20;
 
 /// Properties of the file system at the beginning of an image.
@@ -21,6 +21,7 @@ impl ImageContents {
     /// Reads the superblock; `None` if the image is neither SquashFS nor EROFS.
     pub fn of(image: &Arc<dyn ReadAt>) -> Option<Self> {
         /// SquashFS takes the blocks of any device up to the page size.
+        // That of most machines; those with larger pages take smaller blocks, too.
         const PAGE_SIZE: u32 = 4096;
         let options = OpenOptions::default().set(|all| all.cache_bytes = CACHE_BYTES);
         Some(match AnyImage::open(Arc::clone(image), options).ok()? {
@@ -29,6 +30,7 @@ impl ImageContents {
             }
             AnyImage::Erofs(reader) => {
                 let superblock = reader.superblock();
+                // Both values come from an untrusted superblock; a saturated length is longer than any sealed range.
                 let len = superblock.blocks.saturating_mul(superblock.block_size.into());
                 ImageContents { len, device_block_max: superblock.block_size }
             }
@@ -38,6 +40,7 @@ impl ImageContents {
     /// Returns the byte offset at which a tree begins that was appended to the image, with blocks of `block_size` bytes;
     /// `None` if no superblock is there.
     pub fn appended_tree(&self, image: &dyn ReadAt, block_size: u32) -> Option<u64> {
+        // `seal` aligns trees to whole blocks, so there is one place to look.
         let offset = self.len.checked_next_multiple_of(block_size.into())?;
         let mut head = [0; crate::verity::SUPERBLOCK_LEN];
         image.read_exact_at(&mut head, offset).ok()?;

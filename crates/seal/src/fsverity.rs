@@ -29,6 +29,7 @@ pub struct FsVerityOptions {
 
 impl Default for FsVerityOptions {
     fn default() -> Self {
+        // The block size of `fsverity enable`; every kernel with 4 KiB pages takes it.
         FsVerityOptions { algorithm: HashAlgorithm::Sha256, block_size: 4096, salt: Vec::new() }
     }
 }
@@ -83,6 +84,7 @@ impl<'o> FsVerityHasher<'o> {
         for block in bytes.chunks(block_size) {
             if block.len() == block_size {
                 self.hasher.append_digest(block, &mut self.digests);
+            // Linux hashes the end of the page too, which is zero after the end of the file.
             } else {
                 let mut padded = block.to_vec();
                 padded.resize(block_size, 0);
@@ -114,6 +116,7 @@ fn check_options(options: &FsVerityOptions) -> Result<()> {
 /// Returns the salt with zeros up to what the hash function takes at a time; an empty salt stays empty.
 fn pad_salt(salt: &[u8], algorithm: HashAlgorithm) -> Vec<u8> {
     let mut padded = salt.to_vec();
+    // The kernel hashes the padded salt as whole input blocks, so it can keep the hash state and reuse it.
     padded.resize(salt.len().next_multiple_of(algorithm.input_block_len()), 0);
     padded
 }
@@ -127,8 +130,10 @@ fn descriptor(options: &FsVerityOptions, len: u64, root: &RootHash) -> [u8; DESC
     let mut descriptor = [0; DESCRIPTOR_LEN];
     descriptor[0] = VERSION;
     descriptor[1] = options.algorithm.fsverity_number();
+    // The block size was checked: its logarithm is 10 to 16.
     descriptor[2] = u8::try_from(options.block_size.ilog2()).unwrap_or_default();
     descriptor[3] = u8::try_from(options.salt.len()).unwrap_or_default();
+    // Checked to be at most 32.
     descriptor[LEN_AT..ROOT_AT].copy_from_slice(&len.to_le_bytes());
     descriptor[ROOT_AT..ROOT_AT + root.as_bytes().len()].copy_from_slice(root.as_bytes());
     descriptor[SALT_AT..SALT_AT + options.salt.len()].copy_from_slice(&options.salt);

@@ -46,6 +46,7 @@ impl HashAlgorithm {
 
     /// Returns the number of bytes that the function takes at a time, to which fs-verity pads a salt.
     pub(crate) fn input_block_len(self) -> usize {
+        // SHA-256 takes 64 bytes and SHA-512 takes 128: both twice their digests.
         2 * self.digest_len()
     }
 
@@ -97,6 +98,7 @@ impl BlockHasher {
     /// Appends the digest of `block` to `digests`.
     pub(crate) fn append_digest(&self, block: &[u8], digests: &mut Vec<u8>) {
         match &self.0 {
+            // Cloning the state after the salt saves hashing the salt for each block.
             SaltedState::Sha256(salted) => digests.extend_from_slice(&salted.clone().chain_update(block).finalize()),
             SaltedState::Sha512(salted) => digests.extend_from_slice(&salted.clone().chain_update(block).finalize()),
         }

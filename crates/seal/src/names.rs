@@ -22,6 +22,7 @@ pub struct SystemdFiles {
 impl SystemdFiles {
     /// Returns the names for an image.
     pub fn of(image: &Path) -> Self {
+        // systemd cuts off `.raw` and no other suffix; NAME.erofs gets NAME.erofs.roothash.
         let stem = without_raw(image).unwrap_or_else(|| image.as_os_str().to_owned());
         SystemdFiles {
             hash_tree: with_suffix(&stem, ".verity"),
@@ -64,6 +65,7 @@ fn with_suffix(name: &std::ffi::OsStr, suffix: &str) -> PathBuf {
 
 /// Returns the path without its last four bytes, if they are `.raw`.
 fn without_raw(image: &Path) -> Option<OsString> {
+    // `extension` is `None` for a file named just `.raw`, whose stem would be empty.
     let is_raw = image.extension().is_some_and(|suffix| suffix == "raw");
     is_raw.then(|| image.with_extension("").into_os_string())
 }

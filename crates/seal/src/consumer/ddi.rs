@@ -20,6 +20,7 @@ use crate::tree::{HashEffort, RootHash};
 use crate::verity::Uuid;
 
 /// Longest partition of a signature that systemd reads, in bytes.
+// The limit is systemd's: what is longer is refused there, so a longer one is a mistake here and not an error.
 const SIGNATURE_MAX: u64 = 4 << 20;
 
 pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<SealExamination> {
@@ -40,6 +41,8 @@ pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<Sea
     if !table.has_backup {
         findings.add(SealMistake::NoBackupTable);
     }
+    // A disk may have root and usr. systemd chooses by its own architecture, which is not known here: the first type
+    // counts.
     let mut known = DdiType::all().filter(|kind| DdiPartitions::of(&table, *kind).data.is_some());
     let Some(kind) = known.next() else {
         findings.add(SealMistake::NoDataPartition);
@@ -77,12 +80,14 @@ fn read_signature(
     findings: &mut OpenExamination,
 ) -> Result<Option<DdiSignature>> {
     let Some(partition) = partitions.signature else {
+        // Without a certificate, nobody demands a signature.
         if image.certificate.is_some() {
             findings.add(SealMistake::NoSignaturePartition);
         }
         return Ok(None);
     };
     findings.has_signature = true;
+    // The length comes from the partition table: without the limit, it would decide how much memory is taken.
     let len = usize::try_from(partition.len.min(SIGNATURE_MAX)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];
     let read = image.data.read_exact_at(&mut bytes, partition.start);
@@ -103,8 +108,10 @@ fn find_root_hash(
 ) -> Result<Option<RootHash>> {
     let files = SystemdFiles::of(image.path);
     let path = if kind.is_usr() { files.usr_hash } else { files.root_hash };
+    // Most such files end in a newline.
     let in_file = read_small(&path)?.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
     let text = match (in_file, signature) {
+        // The file wins over the signature, as in systemd, and then the signature does not verify.
         (Some(in_file), Some(signature)) if in_file != signature.root_hash => {
             findings.add(SealMistake::OtherSignedHash { file: path.clone() });
             in_file
@@ -144,6 +151,7 @@ fn check_partitions(
         return Ok(());
     };
     let expected = RootHashHalves::of(root_hash);
+    // systemd looks the partitions up by these UUIDs, so with another UUID they do not exist for it.
     for (partition, expected) in [(data, expected.data), (hash_tree, expected.hash_tree)] {
         if partition.uuid != expected {
             let found = partition.uuid.to_string();
@@ -151,6 +159,7 @@ fn check_partitions(
         }
     }
     let bytes: Arc<dyn ReadAt> = Arc::new(PartitionBytes::new(image.data, data));
+    // The hash partition begins with the superblock, and the offset counts from the partition.
     let tree = PartitionBytes::new(image.data, hash_tree);
     let found = FoundTree { file: &tree, offset: 0, is_appended: false };
     check_tree(SealedImage { data: &bytes, ..image }, found, root_hash, effort, findings)
@@ -192,6 +201,7 @@ impl PartitionBytes {
 
 impl ReadAt for PartitionBytes {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        // On 32 bits, a longer rest than usize is cut by the length of the buffer.
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let len = buf.len().min(left);
         // The table was compared with the length of the disk, so that this does not overflow.

@@ -256,6 +256,7 @@ impl SealMistake {
             SealMistake::DamagedData { .. } => "damaged-data",
             SealMistake::NoSignature { .. } => "no-signature",
             SealMistake::SignatureName { .. } => "signature-name",
+            // Names that say what to do about the signature; all other failures of parsing share one.
             SealMistake::InvalidSignature(SignatureError::SignedNewline) => "signed-newline",
             SealMistake::InvalidSignature(SignatureError::OtherSigner) => "other-signer",
             SealMistake::InvalidSignature(SignatureError::OtherContent) => "other-content",
@@ -285,12 +286,15 @@ impl SealMistake {
             | SealMistake::NoMetadata { .. }
             | SealMistake::NoPartitionTable
             | SealMistake::NoHashPartition => KernelEnforcement::Unverified,
+            // The tree still verifies each block; only nobody vouches for the root hash. Bytes after the sealed ones
+            // are not mapped.
             SealMistake::NoSignature { .. }
             | SealMistake::SignatureName { .. }
             | SealMistake::ImageGrown { .. }
             | SealMistake::NoSignaturePartition => KernelEnforcement::Unsigned,
             // The first table is used, and all that it leads to is verified.
             SealMistake::NoBackupTable => KernelEnforcement::Signed,
+            // Every other mistake makes systemd, containerd or the kernel fail, which is safe.
             _ => KernelEnforcement::Refused,
         }
     }

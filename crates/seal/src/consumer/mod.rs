@@ -30,7 +30,8 @@ pub enum ConsumerProgram {
     Ddi,
 }
 
-/// What the kernel will enforce for an image in the end, from the worst to the best.
+/// What the kernel will enforce for an image in the end, from the worst to the best. `Refused` is better than
+/// `Unverified`: an image that does not start is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KernelEnforcement {
@@ -99,6 +100,7 @@ impl OpenExamination {
     fn conclude(self, root_hash: Option<RootHash>) -> SealExamination {
         let best = if self.is_signed { KernelEnforcement::Signed } else { KernelEnforcement::Unsigned };
         let effects = self.mistakes.iter().map(SealMistake::effect);
+        // The order of the enum is the order of severity, so the least one decides.
         let enforcement = effects.min().map_or(best, |worst| worst.min(best));
         let OpenExamination { mistakes, has_signature, .. } = self;
         SealExamination { enforcement, root_hash, has_signature, mistakes }

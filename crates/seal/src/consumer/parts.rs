@@ -13,9 +13,10 @@ use crate::signature::DetachedSignature;
 use crate::tree::{HashEffort, RootHash};
 use crate::verity::{HashArea, SUPERBLOCK_LEN, Superblock, VerityFinding, verify};
 
-/// Largest file of a root hash, metadata or a signature that is read, in bytes: all are a few KiB.
+/// Largest file of a root hash, metadata or a signature that is read, in bytes. Real ones have a few KiB; the limit
+/// keeps a wrong file from filling the memory.
 const SMALL_MAX: u64 = 1 << 20;
-/// Page size of most machines in bytes. Linux opens no tree with larger blocks.
+/// Page size of most machines in bytes. Linux opens no tree with larger blocks, and the image may run on any machine.
 const PAGE_SIZE: u32 = 4096;
 
 /// Reads a small file, of which no more than 1 MiB counts; `None` if there is none.
@@ -62,6 +63,7 @@ pub(super) fn check_tree(
     findings: &mut OpenExamination,
 ) -> Result<()> {
     let Some(area) = read_area(found, findings)? else { return Ok(()) };
+    // Only the mistakes of this tree count, not those that were found before.
     let before = findings.mistakes.len();
     check_sizes(image, found, &area, findings);
     // A tree that Linux does not open may be sound all the same; one that ends too early cannot be read.
@@ -73,6 +75,7 @@ pub(super) fn check_tree(
     }
     let mut tree = DamageCount::default();
     let mut data = DamageCount::default();
+    // A root hash of another length cannot be that of this tree; hashing would compare different digests.
     let mut is_other = root_hash.algorithm() != area.superblock.algorithm;
     if !is_other {
         verify(&**image.data, found.file, &area, root_hash, effort, &mut |finding| match finding {
@@ -113,6 +116,7 @@ fn read_area(found: FoundTree<'_>, findings: &mut OpenExamination) -> Result<Opt
     let mut head = [0; SUPERBLOCK_LEN];
     // Beyond the largest offset of a file, which metadata may name, even reading is an error.
     let got = if found.offset < found.file.len() {
+        // A short read is no error: the file may be shorter than a superblock, which is a mistake with a name.
         found.file.read_at(&mut head, found.offset).map_err(Error::io("cannot read the verity superblock"))?
     } else {
         0
@@ -137,21 +141,25 @@ fn read_area(found: FoundTree<'_>, findings: &mut OpenExamination) -> Result<Opt
 
 /// Returns the byte offset of a superblock whose tree begins where a superblock is looked for.
 fn superblock_before(found: FoundTree<'_>) -> Option<u64> {
+    // A superblock takes one hash block, so the tree begins that many bytes after it. Larger blocks are refused anyway.
     let candidates = [512, 1024, 2048, 4096].into_iter().filter_map(|len| found.offset.checked_sub(len));
     candidates
         .into_iter()
+        // The superblock must agree: without this, any tree at a distance of 512 bytes would be suspected.
         .find(|offset| HashArea::read(found.file, *offset).is_ok_and(|area| area.tree_offset == found.offset))
 }
 
 /// Compares the parameters of a tree with the lengths of the files, with pages, and with the file system.
 fn check_sizes(image: SealedImage<'_>, found: FoundTree<'_>, area: &HashArea, findings: &mut OpenExamination) {
     let Superblock { data_block_size, hash_block_size, .. } = area.superblock;
+    // decode() refused a product that overflows, so this is exact.
     let sealed = area.superblock.data_len().unwrap_or(u64::MAX);
     let len = image.data.len();
     let hash_len = found.file.len();
     if let Some(end) = area.end().filter(|end| *end > hash_len) {
         findings.add(SealMistake::ShortHashArea { len: hash_len, end });
     }
+    // A cut image may end before its tree as well; only the cut is worth telling.
     if len < sealed {
         findings.add(SealMistake::ImageShortened { len, sealed });
     } else if found.is_appended && found.offset < sealed {
@@ -163,6 +171,7 @@ fn check_sizes(image: SealedImage<'_>, found: FoundTree<'_>, area: &HashArea, fi
     if size > PAGE_SIZE {
         findings.add(SealMistake::BlockAbovePage { size });
     }
+    // Other contents than SquashFS or EROFS are sealed, too; nothing is known of what they need.
     let Some(contents) = ImageContents::of(image.data) else { return };
     if contents.len > sealed {
         findings.add(SealMistake::UncoveredFileSystem { needed: contents.len, sealed });
@@ -183,6 +192,7 @@ pub(super) fn check_signature(
     let Some(bytes) = read_small(&expected)? else {
         match first_existing(others) {
             Some(found) => findings.add(SealMistake::SignatureName { found, expected }),
+            // Without a certificate the consumer asks for no signature; then a missing one is no mistake.
             None if image.certificate.is_some() => findings.add(SealMistake::NoSignature { expected }),
             None => {}
         }

@@ -14,9 +14,10 @@ use crate::error::{Error, Result};
 use crate::names::SystemdFiles;
 use crate::tree::{HashEffort, RootHash};
 
-/// Attribute of the image that comes before the file with the root hash.
+/// Attribute of the image that comes before the file with the root hash, as in `verity_settings_load`.
 const ROOT_HASH_ATTRIBUTE: &str = "user.verity.roothash";
-/// Block size of a tree that is looked for at the end of an image, in bytes: that of nearly all trees.
+/// Block size of the tree that is looked for at the end of an image, in bytes. It is the default of veritysetup and
+/// packfs; another one leaves only a less helpful message.
 const USUAL_BLOCK_SIZE: u32 = 4096;
 
 pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<SealExamination> {
@@ -54,11 +55,13 @@ fn beside(image: &Path, suffix: &str) -> [PathBuf; 2] {
 fn find_root_hash(image: &Path, expected: &Path, findings: &mut OpenExamination) -> Result<Option<RootHash>> {
     let in_file = read_small(expected)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let in_attribute = root_hash_attribute(image);
+    // Whitespace is no difference: systemd removes it before it reads the digits.
     if let (Some(file), Some(attribute)) = (&in_file, &in_attribute)
         && without_blanks(file) != without_blanks(attribute)
     {
         findings.add(SealMistake::OtherAttribute { file: expected.to_owned() });
     }
+    // The attribute wins, as in systemd.
     let Some(text) = in_attribute.or(in_file) else {
         let others = [".roothash", ".roothash.txt", ".root-hash", ".root_hash", ".hash", ".verity.roothash"];
         let others = others.into_iter().flat_map(|suffix| beside(image, suffix));
@@ -87,6 +90,7 @@ fn root_hash_attribute(image: &Path) -> Option<String> {
     /// More than the digits of the longest hash.
     const TEXT_MAX: usize = 256;
     let mut text = [0; TEXT_MAX];
+    // A longer attribute is an error of the call, and counts as none: it is no root hash.
     let len = rustix::fs::getxattr(image, ROOT_HASH_ATTRIBUTE, &mut text).ok()?;
     Some(String::from_utf8_lossy(&text[..len]).into_owned())
 }
@@ -96,6 +100,7 @@ fn find_tree(image: SealedImage<'_>, expected: &Path, findings: &mut OpenExamina
     if expected.exists() {
         return FileAt::open(expected, 0).map(Some).map_err(Error::io("cannot read the hash tree"));
     }
+    // Without a tree nothing is verified, and nobody is told: the usual wrong names are worth a message of their own.
     let others = [".verity", ".hashtree", ".hash-tree", ".hash", ".dmverity"];
     let others = others.into_iter().flat_map(|suffix| beside(image.path, suffix));
     let contents = ImageContents::of(image.data);

@@ -10,11 +10,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::error::{Error, Result};
 use crate::verity::Uuid;
 
-/// Bytes of a sector, in which all positions count. Disks with larger sectors need other tables.
+/// Bytes of a sector, in which all positions count. Tables for larger sectors differ; systemd's loop devices do not
+/// need them.
 const SECTOR_LEN: usize = 512;
 /// The same, for positions.
 pub(crate) const SECTOR: u64 = SECTOR_LEN as u64;
-/// Where the first partition begins, in bytes: as fdisk and systemd-repart place it.
+/// Where the first partition begins, in bytes: as fdisk and systemd-repart place it, so that it is aligned on any disk.
 pub(crate) const FIRST_PARTITION: u64 = 1 << 20;
 /// Attribute of a partition that must not be written.
 pub(crate) const READ_ONLY: u64 = 1 << 60;
@@ -24,7 +25,7 @@ const REVISION: u32 = 0x0001_0000;
 /// Bytes of the header that its checksum covers.
 const HEADER_LEN: u32 = 92;
 const _: () = assert!(size_of::<TableHeader>() == HEADER_LEN as usize);
-/// Entries of a table. UEFI wants room for 128 of 128 bytes.
+/// Entries of a table. UEFI reserves 16 KiB for entries of 128 bytes, which is room for 128.
 const ENTRIES: u32 = 128;
 const ENTRY_LEN: u32 = 128;
 const _: () = assert!(size_of::<TableEntry>() == ENTRY_LEN as usize);
@@ -32,11 +33,12 @@ const _: () = assert!(size_of::<TableEntry>() == ENTRY_LEN as usize);
 const ENTRIES_LEN: usize = ENTRIES as usize * ENTRY_LEN as usize;
 /// Sectors of the entries.
 const ENTRY_SECTORS: u64 = ENTRIES_LEN as u64 / SECTOR;
-/// Longest list of entries that is read, in bytes: tables of other programs may have more than 128.
+/// Longest list of entries that is read, in bytes. Tables of other programs may have more than 128; a header must not
+/// decide how much memory is taken.
 const ENTRIES_MAX: u64 = 1 << 20;
-/// Where the partitions of the old kind begin in the first sector.
+/// Where the MBR partitions begin in the first sector.
 const PROTECTIVE_AT: usize = 446;
-/// Type of the partition that keeps programs of the old kind off the disk.
+/// MBR type by which programs that do not know GPT leave the disk alone.
 const PROTECTIVE: u8 = 0xee;
 
 /// `EFI_PARTITION_TABLE_HEADER`.
@@ -107,6 +109,7 @@ pub(crate) struct PartitionTable {
 /// Returns the length of a disk whose last partition ends at `end`: the second table lies after it. The length is a
 /// multiple of 4 KiB, as loop devices and disks of such sectors want it.
 pub(crate) fn disk_len(end: u64) -> u64 {
+    // One sector more than the entries for the header, which must be the last sector.
     (end.next_multiple_of(SECTOR) + (ENTRY_SECTORS + 1) * SECTOR).next_multiple_of(4096)
 }
 
@@ -123,6 +126,7 @@ impl PartitionTable {
             revision: REVISION.into(),
             header_size: HEADER_LEN.into(),
             header_crc32: 0.into(),
+            // Filled in by `sector`: it covers all other fields.
             reserved: 0.into(),
             my_lba: 1.into(),
             alternate_lba: last.into(),
@@ -135,6 +139,7 @@ impl PartitionTable {
             partition_entry_array_crc32: crc32fast::hash(&entries).into(),
         };
         let backup = TableHeader {
+            // The headers of the two tables point at each other, and each at its own entries.
             my_lba: header.alternate_lba,
             alternate_lba: header.my_lba,
             partition_entry_lba: (last - ENTRY_SECTORS).into(),
@@ -143,6 +148,7 @@ impl PartitionTable {
         let mut head = protective_sector(last);
         head.extend_from_slice(&header.sector());
         head.extend_from_slice(&entries);
+        // At the end, the order is reversed: entries first, so that the header is in the last sector.
         let mut tail = entries;
         tail.extend_from_slice(&backup.sector());
         let write =
@@ -160,6 +166,7 @@ impl PartitionTable {
             Ok(first) => first,
             Err(error) => return Ok(Err(error)),
         };
+        // Only the entries are compared: the headers differ by design.
         let second = HeaderAndEntries::read(disk, first.header.alternate_lba.get())?;
         let has_backup = second.is_ok_and(|second| second.entries == first.entries);
         let partitions = first.partitions(disk.len() / SECTOR);
@@ -181,15 +188,19 @@ impl HeaderAndEntries {
         if !read_if_inside(disk, &mut bytes, sector)? || !bytes.starts_with(&MAGIC) {
             return Ok(Err(TableError::Missing));
         }
+        // A sector is longer than a header.
         let Ok((header, _)) = TableHeader::read_from_prefix(&bytes) else { return Ok(Err(TableError::Missing)) };
         if !header.is_sound(&bytes, sector) {
             return Ok(Err(TableError::Damaged("the header of the partition table does not match its checksum")));
         }
+        // Both factors have 32 bits, so the product of 64 bits cannot overflow.
         let entry_len = u64::from(header.size_of_partition_entry.get());
         let entries_len = entry_len * u64::from(header.number_of_partition_entries.get());
+        // A length of zero would make chunks_exact panic, and a huge table would fill the memory.
         if entry_len < u64::from(ENTRY_LEN) || !entry_len.is_multiple_of(8) || entries_len > ENTRIES_MAX {
             return Ok(Err(TableError::Damaged("the partition table has entries of an impossible size")));
         }
+        // At most 1 MiB, by the check above.
         let mut entries = vec![0; usize::try_from(entries_len).unwrap_or_default()];
         if !read_if_inside(disk, &mut entries, header.partition_entry_lba.get())? {
             return Ok(Err(TableError::Damaged("the partition table lies beyond the end of the image")));
@@ -205,11 +216,13 @@ impl HeaderAndEntries {
         let mut partitions = Vec::new();
         for bytes in self.entries.chunks_exact(self.header.size_of_partition_entry.get() as usize) {
             let Ok((entry, _)) = TableEntry::read_from_prefix(bytes) else { continue };
+            // A type of zero marks an unused entry, which may lie between used ones.
             if entry.partition_type_guid == [0; 16] {
                 continue;
             }
             let start = entry.starting_lba.get();
             let end = entry.ending_lba.get();
+            // With this, no product of a sector number overflows later, and no read goes beyond the disk.
             if start > end || end >= sectors {
                 return Err(TableError::Damaged("a partition lies beyond the end of the image"));
             }
@@ -237,6 +250,7 @@ impl TableHeader {
 
     /// Returns true if the checksum in `sector` is right, and the header is one for this place.
     fn is_sound(&self, bytes: &[u8], sector: u64) -> bool {
+        // The length comes from the disk; one above a sector finds no bytes.
         let Some(covered) = bytes.get(..self.header_size.get() as usize) else { return false };
         let mut covered = covered.to_vec();
         let at = std::mem::offset_of!(TableHeader, header_crc32);
@@ -245,6 +259,7 @@ impl TableHeader {
         checksum.fill(0);
         covered.len() >= HEADER_LEN as usize
             && crc32fast::hash(&covered) == self.header_crc32.get()
+            // A header that was copied to another sector keeps its checksum, but not its meaning.
             && self.my_lba.get() == sector
     }
 }
@@ -252,6 +267,7 @@ impl TableHeader {
 impl TableEntry {
     fn of(partition: &DiskPartition) -> Self {
         let mut partition_name = [0; 72];
+        // zip stops after 36 units; labels are ASCII of at most that length.
         for (unit, bytes) in partition.label.encode_utf16().zip(partition_name.chunks_exact_mut(2)) {
             bytes.copy_from_slice(&unit.to_le_bytes());
         }
@@ -279,6 +295,7 @@ fn mixed(uuid: Uuid) -> [u8; 16] {
 /// Returns the first sector: one partition that takes the whole disk, for programs that do not know GPT.
 fn protective_sector(last: u64) -> Vec<u8> {
     let mut sector = vec![0; SECTOR_LEN];
+    // The field has 32 bits. UEFI prescribes all ones for larger disks.
     let sectors = u32::try_from(last).unwrap_or(u32::MAX);
     let entry = &mut sector[PROTECTIVE_AT..PROTECTIVE_AT + 16];
     // Positions by heads and cylinders, as UEFI 5.2.3 has them: the second sector, and "beyond what can be said".
@@ -293,6 +310,7 @@ fn protective_sector(last: u64) -> Vec<u8> {
 
 /// Reads from a sector on; returns false if the disk ends before.
 fn read_if_inside(disk: &dyn ReadAt, bytes: &mut [u8], sector: u64) -> Result<bool> {
+    // Positions come from the disk: neither product nor sum may overflow before they are compared.
     let inside =
         sector.checked_mul(SECTOR).filter(|at| at.checked_add(bytes.len() as u64).is_some_and(|end| end <= disk.len()));
     let Some(at) = inside else { return Ok(false) };

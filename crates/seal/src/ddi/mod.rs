@@ -55,7 +55,9 @@ impl DdiPlan {
             return Err(Error::InvalidOption { what: "hash area", value: "without a superblock".into(), why });
         }
         let VerityOptions { algorithm, data_block_size, hash_block_size, .. } = *options;
+        // A remainder is refused when the image is sealed; the plan only needs the size of the tree.
         let data_blocks = data_len / u64::from(data_block_size);
+        // Salt and UUID do not change the length, and are not known before the image is read.
         let parameters = Superblock {
             algorithm,
             data_block_size,
@@ -69,7 +71,8 @@ impl DdiPlan {
         let area = HashArea::after_superblock(parameters, 0)?;
         let hash_len = area.end().ok_or_else(too_long)?;
         let data_start = FIRST_PARTITION;
-        // The tree, too, counts its blocks from the beginning of the file.
+        // The tree counts its blocks from the beginning of the file: `seal` takes only multiples of the hash block
+        // size.
         let alignment = ALIGNMENT.max(hash_block_size.into());
         let end = data_start.checked_add(data_len).and_then(|end| end.checked_next_multiple_of(alignment));
         let hash_start = end.ok_or_else(too_long)?;
@@ -104,6 +107,7 @@ impl DdiPlan {
             let mut bytes = json.into_bytes();
             bytes.resize(usize::try_from(len).expect("a signature of a few KiB"), 0);
             output.write_all_at(&bytes, start).map_err(Error::io("cannot write the signature"))?;
+            // systemd finds it by its type, so its UUID may be anything that is the same each time.
             let uuid = derived_uuid(b"packfs signature partition\0", &sealed.root_hash);
             partitions.push(partition(self.kind.signature(), uuid, start, len, "-verity-sig"));
             end = start + len;

@@ -53,6 +53,7 @@ impl DdiType {
     /// Returns the type of a root file system for the architecture for which this program was compiled; `None` for one
     /// that has no type here.
     pub fn own_root() -> Option<DdiType> {
+        // Rust and the specification spell some architectures differently; the others are equal.
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "x86-64",
             "aarch64" => "arm64",
@@ -73,6 +74,7 @@ impl DdiType {
     }
 
     pub(crate) fn data(self) -> Uuid {
+        // Constants are written as the specification prints them, which is big endian.
         Uuid(self.0.data.to_be_bytes())
     }
 

@@ -19,6 +19,7 @@ pub struct SignerCertificate {
 impl SignerCertificate {
     /// Reads a certificate in PEM or DER. Of several, the first counts.
     pub fn parse(bytes: &[u8]) -> Result<Self, SignatureError> {
+        // DER may be UTF-8 by accident, so the PEM marker decides and not the encoding alone.
         let certificate = match std::str::from_utf8(bytes) {
             Ok(text) if text.contains(PEM_BEGIN) => Certificate::from_pem(first_certificate(text)),
             _ => Certificate::from_der(bytes),
@@ -46,6 +47,7 @@ impl SignerCertificate {
 fn first_certificate(text: &str) -> &str {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";
+    // Without a marker, the parser gets the whole text, and refuses it.
     let start = text.find(BEGIN).unwrap_or_default();
     let len = text[start..].find(END).map_or(text.len() - start, |at| at + END.len());
     &text[start..start + len]

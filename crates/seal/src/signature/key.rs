@@ -53,6 +53,7 @@ impl SigningKey {
             "EC PRIVATE KEY" => return Err(bad("it is not in PKCS#8; convert it (openssl pkcs8 -topk8 -nocrypt)")),
             _ => return Err(bad("it is not a private key")),
         };
+        // The label "PRIVATE KEY" does not say the algorithm, so each is tried in turn.
         if let Ok(rsa) = rsa {
             return Ok(SigningKey(KeyKind::Rsa(Box::new(rsa))));
         }
@@ -80,6 +81,7 @@ impl SigningKey {
             KeyKind::Rsa(key) => key.public().as_ref(),
             KeyKind::P256(key) | KeyKind::P384(key) => key.public_key().as_ref(),
         };
+        // The key alone decides, and not the names in the certificate: a renewed one keeps its key.
         public == certificate.public_key()
     }
 

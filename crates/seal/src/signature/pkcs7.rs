@@ -57,6 +57,7 @@ pub fn sign(
 }
 
 fn encode(scheme: SignatureScheme, certificate: &SignerCertificate, signature: Vec<u8>) -> der::Result<Vec<u8>> {
+    // Parameters are NULL or absent as openssl writes them, so that RSA signatures have its bytes.
     let with_null = |oid| AlgorithmIdentifierOwned { oid, parameters: Some(Any::null()) };
     let bare = |oid| AlgorithmIdentifierOwned { oid, parameters: None };
     let (digest_alg, signature_algorithm) = match scheme {
@@ -68,6 +69,7 @@ fn encode(scheme: SignatureScheme, certificate: &SignerCertificate, signature: V
         version: CmsVersion::V1,
         sid: SignerIdentifier::IssuerAndSerialNumber(identity(certificate)),
         digest_alg: digest_alg.clone(),
+        // Attributes hold the time of signing, which would make every signature a different one.
         signed_attrs: None,
         signature_algorithm,
         signature: OctetString::new(signature)?,
@@ -76,8 +78,10 @@ fn encode(scheme: SignatureScheme, certificate: &SignerCertificate, signature: V
     let signed = SignedData {
         version: CmsVersion::V1,
         digest_algorithms: SetOfVec::try_from(vec![digest_alg])?,
+        // Detached: the content is the root hash, which consumers have already.
         encap_content_info: EncapsulatedContentInfo { econtent_type: OID_DATA, econtent: None },
         certificates: None,
+        // Consumers have their own certificates: one that came with the signature would prove nothing.
         crls: None,
         signer_infos: SignerInfos(SetOfVec::try_from(vec![signer])?),
     };
@@ -130,6 +134,7 @@ impl DetachedSignature {
         if is_signed(signer, certificate, text.as_bytes())? {
             return Ok(());
         }
+        // `echo` instead of `printf %s` is the usual mistake: the key is right, and only a newline is wrong.
         let has_newline = is_signed(signer, certificate, format!("{text}\n").as_bytes())?;
         Err(if has_newline { SignatureError::SignedNewline } else { SignatureError::OtherContent })
     }
@@ -137,9 +142,11 @@ impl DetachedSignature {
 
 /// Returns true if a signer signed `content`, directly or through attributes with its digest.
 fn is_signed(signer: &SignerInfo, certificate: &SignerCertificate, content: &[u8]) -> Result<bool, SignatureError> {
+    // openssl signs attributes, if there are any, and puts the digest of the content among them (RFC 5652, 5.4).
     let message = match &signer.signed_attrs {
         None => content.to_vec(),
         Some(attributes) if has_digest(attributes, &signer.digest_alg.oid, content)? => {
+            // Encoded as SET OF, as it was signed; in the message itself it has another tag.
             attributes.to_der().map_err(|_| SignatureError::BadSignature("its attributes cannot be read"))?
         }
         Some(_) => return Ok(false),
@@ -172,6 +179,7 @@ fn algorithm(
 ) -> Result<&'static dyn VerificationAlgorithm, SignatureError> {
     let key_oid = certificate.certificate.tbs_certificate.subject_public_key_info.algorithm.oid;
     let key_len = certificate.public_key().len();
+    // All four are compared: the certificate's key and what the signature says of itself must fit together.
     Ok(match (key_oid, key_len, signer.digest_alg.oid, signer.signature_algorithm.oid) {
         (OID_RSA, _, OID_SHA256, OID_RSA | OID_RSA_SHA256) => &RSA_PKCS1_2048_8192_SHA256,
         (OID_RSA, _, OID_SHA384, OID_RSA | OID_RSA_SHA384) => &RSA_PKCS1_2048_8192_SHA384,

@@ -47,6 +47,7 @@ fn conduct<'env>(
 ) -> Result<()> {
     let progress = &*effort.progress;
     let chunk_len = u64::from(CHUNK_LEN);
+    // Without workers, submit runs at once; the window still needs room for one chunk.
     let mut window = Window::new(effort.threads.max(1) * CHUNKS_PER_WORKER * CHUNK_LEN as usize);
     for start in (0..source.len.div_ceil(chunk_len)).map(|chunk| chunk * chunk_len) {
         if progress.is_cancelled() {
@@ -57,6 +58,7 @@ fn conduct<'env>(
         }
         let len = chunk_len.min(source.len - start);
         let ticket = pool.submit(move |buffer| {
+            // At most a chunk, so the conversion succeeds.
             let digests = hash_chunk(source, start, usize::try_from(len).unwrap_or_default(), buffer);
             Progress::add(&progress.done, len);
             digests
@@ -77,6 +79,7 @@ fn take_oldest(window: &mut Window<Result<Vec<u8>>>, take: &mut dyn FnMut(&[u8])
 fn hash_chunk(source: BlockSource<'_>, start: u64, len: usize, buffer: &mut Vec<u8>) -> Result<Vec<u8>> {
     let block_size = source.block_size as usize;
     buffer.clear();
+    // Clearing first makes the bytes after a partial last block zero, although the buffer had other data.
     buffer.resize(len.next_multiple_of(block_size), 0);
     source.data.read_exact_at(&mut buffer[..len], start).map_err(Error::io("cannot read the image"))?;
     let mut digests = Vec::new();

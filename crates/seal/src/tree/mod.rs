@@ -35,6 +35,7 @@ impl RootHash {
 
     /// Returns the algorithm with digests of this length: 32 bytes are SHA-256, 64 bytes SHA-512.
     pub fn algorithm(&self) -> HashAlgorithm {
+        // Both lengths were checked, or are those of our own digests.
         if self.0.len() == HashAlgorithm::Sha512.digest_len() { HashAlgorithm::Sha512 } else { HashAlgorithm::Sha256 }
     }
 }
@@ -52,6 +53,7 @@ impl FromStr for RootHash {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why| Error::BadText { what: "root hash", why };
         let bytes = from_hex(text).ok_or_else(|| bad("it has other characters than pairs of hexadecimal digits"))?;
+        // systemd takes at least 16 bytes; but no algorithm here has a digest that short.
         if ![HashAlgorithm::Sha256, HashAlgorithm::Sha512].iter().any(|known| known.digest_len() == bytes.len()) {
             return Err(bad("it has neither the 64 digits of SHA-256 nor the 128 of SHA-512"));
         }

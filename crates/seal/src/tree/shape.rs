@@ -25,6 +25,7 @@ impl TreeShape {
     /// Returns the shape of a tree over `data_blocks` blocks, with hash blocks of `block_size` bytes. The highest level
     /// comes first in the hash area.
     pub(crate) fn new(data_blocks: u64, block_size: u32, algorithm: HashAlgorithm) -> Self {
+        // 512 / 64 = 8 is the least, so each level is smaller than the one below and the loop ends.
         let digests_per_block = u64::from(block_size) / algorithm.digest_len() as u64;
         let mut counts = Vec::new();
         let mut below = data_blocks;
@@ -33,6 +34,7 @@ impl TreeShape {
             counts.push(below);
         }
         let blocks = counts.iter().sum();
+        // Levels are listed from the lowest, which lies last in the area: places are given out from the end.
         let mut end = blocks;
         let place = |count: u64| {
             end -= count;

@@ -29,6 +29,7 @@ struct OpenLevel {
 
 impl TreeWriter {
     pub(crate) fn new(shape: &TreeShape, hasher: BlockHasher, block_size: u32, digest_len: usize) -> Self {
+        // Every level fills in order from its own start, so a block's place is known before the tree is complete.
         let open = |first_block: u64| OpenLevel { digests: Vec::new(), offset: first_block * u64::from(block_size) };
         let levels = shape.levels.iter().map(|level| open(level.first_block)).collect();
         TreeWriter { hasher, block_size: block_size as usize, digest_len, levels, root: Vec::new() }
@@ -40,6 +41,7 @@ impl TreeWriter {
     }
 
     fn push_at(&mut self, height: usize, digest: &[u8], sink: &mut BlockSink<'_>) -> Result<()> {
+        // Above the highest level there is only the root.
         let Some(level) = self.levels.get_mut(height) else {
             self.root = digest.to_vec();
             return Ok(());
@@ -51,6 +53,7 @@ impl TreeWriter {
     /// Passes on the open block of a level, and its digest to the level above.
     fn close_block(&mut self, height: usize, sink: &mut BlockSink<'_>) -> Result<()> {
         let level = &mut self.levels[height];
+        // Digests that do not fill a block are followed by zeros, in both formats.
         level.digests.resize(self.block_size, 0);
         sink(&level.digests, level.offset).map_err(Error::io("cannot write the hash tree"))?;
         let mut digest = Vec::with_capacity(self.digest_len);
@@ -62,6 +65,7 @@ impl TreeWriter {
 
     /// Passes on the blocks that are not full, and returns the root.
     pub(crate) fn finish(mut self, sink: &mut BlockSink<'_>) -> Result<RootHash> {
+        // From below: closing a block may add the last digest to a block above.
         for height in 0..self.levels.len() {
             if !self.levels[height].digests.is_empty() {
                 self.close_block(height, sink)?;

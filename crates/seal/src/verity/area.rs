@@ -18,6 +18,7 @@ impl HashArea {
     /// Returns the area whose superblock begins at `offset`.
     pub(crate) fn after_superblock(superblock: Superblock, offset: u64) -> Result<Self> {
         let block_size = u64::from(superblock.hash_block_size);
+        // The superblock takes a whole hash block, as veritysetup counts the offset of the tree in hash blocks.
         let end = offset.checked_add(SUPERBLOCK_LEN as u64).and_then(|end| end.checked_next_multiple_of(block_size));
         let tree_offset = end.ok_or(Error::BadSuperblock("its tree would begin beyond every file"))?;
         Ok(HashArea { superblock, tree_offset })

@@ -45,6 +45,7 @@ pub fn seal(
     if len == 0 || !len.is_multiple_of(data_block_size.into()) {
         return Err(Error::Unaligned { len, block_size: data_block_size });
     }
+    // The kernel counts the position of a tree in hash blocks.
     if !hash_offset.is_multiple_of(hash_block_size.into()) {
         let why = "it is not a multiple of the hash block size";
         return Err(Error::InvalidOption { what: "hash offset", value: hash_offset.to_string(), why });
@@ -62,6 +63,7 @@ pub fn seal(
         HashArea { superblock: parameters, tree_offset: hash_offset }
     };
     let root_hash = write_tree(data, &area, output, effort)?;
+    // The UUID is not hashed, so it may follow from the root hash. That is why the superblock is written last.
     if options.uuid.is_none() {
         area.superblock.uuid = Uuid::from_digest(root_hash.as_bytes());
     }
@@ -88,12 +90,14 @@ fn write_tree(data: &dyn ReadAt, area: &HashArea, output: Option<&Output>, effor
 fn write_superblock(area: &HashArea, hash_offset: u64, output: &Output) -> std::io::Result<()> {
     output.write_all_at(&area.superblock.encode(), hash_offset)?;
     let end = hash_offset + SUPERBLOCK_LEN as u64;
+    // Written out, as the output may replace a device with other bytes. The gap is smaller than a hash block.
     let zeros = vec![0; usize::try_from(area.tree_offset - end).unwrap_or_default()];
     output.write_all_at(&zeros, end)
 }
 
 /// Returns the salt of an image that is given none: another one for each image, and the same one each time.
 fn salt_of(data: &dyn ReadAt) -> Result<Vec<u8>> {
+    // The prefix keeps this hash apart from all other uses of SHA-256 on the same bytes.
     let mut hashed = b"packfs dm-verity salt\0".to_vec();
     hashed.extend_from_slice(&data.len().to_le_bytes());
     let mut beginning = vec![0; usize::try_from(data.len().min(SALT_SOURCE_LEN)).unwrap_or_default()];

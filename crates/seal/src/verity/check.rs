@@ -56,6 +56,7 @@ pub fn verify(
     report: &mut dyn FnMut(VerityFinding),
 ) -> Result<()> {
     let Superblock { algorithm, data_block_size, .. } = area.superblock;
+    // Block counts come from the superblock; offsets below are computed without checks.
     if area.end().is_none() {
         return Err(Error::BadSuperblock("its tree would end beyond every file"));
     }
@@ -65,10 +66,13 @@ pub fn verify(
         report(VerityFinding::RootHash);
         return Ok(());
     }
+    // decode() refused a product that overflows.
     let len = area.superblock.data_len().unwrap_or(u64::MAX);
     let source = BlockSource { data, len, block_size: data_block_size, hasher: &hasher };
     let mut block = 0;
     hash_blocks(source, effort, &mut |digests| {
+        // Blocks below a damaged hash block are compared with it all the same: its sound digests still tell where the
+        // data differs.
         for digest in digests.chunks_exact(algorithm.digest_len()) {
             if tree.digest_of_data(block, root_hash)? != digest {
                 report(VerityFinding::DataBlock { block, offset: block * u64::from(data_block_size) });
@@ -99,6 +103,7 @@ impl StoredTree<'_> {
         report: &mut dyn FnMut(VerityFinding),
     ) -> Result<bool> {
         let top = self.shape.levels.len();
+        // From the top: if the root hash is wrong, the levels below may be anything, and reading them is a waste.
         for height in (0..top).rev() {
             for index in 0..self.shape.levels[height].blocks {
                 let offset = self.offset_of(height, index);
@@ -120,6 +125,7 @@ impl StoredTree<'_> {
 
     /// Returns the digest that the tree has for a block of data.
     fn digest_of_data<'s>(&'s mut self, block: u64, root_hash: &'s RootHash) -> Result<&'s [u8]> {
+        // A single block of data has no tree: its digest is the root hash itself.
         if self.shape.levels.is_empty() { Ok(root_hash.as_bytes()) } else { self.stored_digest(0, block) }
     }
 
@@ -128,17 +134,21 @@ impl StoredTree<'_> {
         let Superblock { algorithm, hash_block_size, .. } = self.area.superblock;
         let digests_per_block = u64::from(hash_block_size) / algorithm.digest_len() as u64;
         let offset = self.offset_of(height, index / digests_per_block);
+        // Digests are asked for in order, so one held block saves nearly all reads.
         if self.held != Some(offset) {
+            // A read that fails leaves half a block, which must not count as held.
             self.held = None;
             self.block.resize(hash_block_size as usize, 0);
             self.file.read_exact_at(&mut self.block, offset).map_err(Error::io("cannot read the hash tree"))?;
             self.held = Some(offset);
         }
+        // Smaller than the number of digests in a block.
         let start = usize::try_from(index % digests_per_block).unwrap_or_default() * algorithm.digest_len();
         Ok(&self.block[start..start + algorithm.digest_len()])
     }
 
     fn offset_of(&self, height: usize, index: u64) -> u64 {
+        // No overflow: `verify` computed the end of the tree with checks.
         let block = self.shape.levels[height].first_block + index;
         self.area.tree_offset + block * u64::from(self.area.superblock.hash_block_size)
     }

@@ -4,7 +4,8 @@ use super::{SALT_MAX, Uuid};
 use crate::error::{Error, Result};
 use crate::hashing::HashAlgorithm;
 
-/// Smallest and largest block size of `veritysetup`, in bytes.
+/// Smallest and largest block size of `veritysetup`, in bytes. The kernel stops at its page size, which is not that of
+/// this machine.
 const BLOCK_SIZES: std::ops::RangeInclusive<u32> = 512..=512 << 10;
 
 /// Parameters of a dm-verity tree.

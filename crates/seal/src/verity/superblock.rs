@@ -7,7 +7,7 @@ use crate::hashing::HashAlgorithm;
 
 /// Length of a superblock in bytes.
 pub const SUPERBLOCK_LEN: usize = 512;
-/// Longest salt, in bytes.
+/// Longest salt, in bytes: the length of its field in the superblock.
 pub(crate) const SALT_MAX: usize = 256;
 
 const MAGIC: &[u8; 8] = b"verity\0\0";
@@ -62,6 +62,7 @@ impl Superblock {
         put(DATA_BLOCK_SIZE_AT, &self.data_block_size.to_le_bytes());
         put(HASH_BLOCK_SIZE_AT, &self.hash_block_size.to_le_bytes());
         put(DATA_BLOCKS_AT, &self.data_blocks.to_le_bytes());
+        // The length was checked with the options, or while reading.
         put(SALT_LEN_AT, &u16::try_from(self.salt.len()).unwrap_or_default().to_le_bytes());
         put(SALT_AT, &self.salt[..self.salt.len().min(SALT_MAX)]);
         bytes
@@ -91,6 +92,7 @@ impl Superblock {
             return bad("its algorithm is neither sha256 nor sha512");
         };
         let sizes = [u32_at(bytes, DATA_BLOCK_SIZE_AT), u32_at(bytes, HASH_BLOCK_SIZE_AT)];
+        // Checked here: a block size of zero would divide by zero, a huge one would take all memory.
         if sizes.into_iter().any(|size| check_block_size("", size).is_err()) {
             return bad("a block size is not a power of two from 512 to 512K");
         }
@@ -106,6 +108,7 @@ impl Superblock {
         let salt = bytes[SALT_AT..SALT_AT + salt_len].to_vec();
         let data_blocks = u64::from_le_bytes(data_blocks);
         let superblock = Superblock { algorithm, data_block_size, hash_block_size, data_blocks, salt, uuid };
+        // With no data there would be no root, and a product that overflows would make all later offsets wrong.
         if data_blocks == 0 || superblock.data_len().is_none() {
             return bad("its number of data blocks is impossible");
         }

@@ -15,6 +15,7 @@ impl Uuid {
     pub(crate) fn from_digest(digest: &[u8]) -> Self {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
+        // Version and variant (RFC 9562, 4.1 and 4.2), or tools that print UUIDs call it invalid.
         bytes[6] = bytes[6] & 0x0f | 0x80;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Uuid(bytes)
@@ -33,6 +34,7 @@ impl FromStr for Uuid {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = Error::BadText { what: "UUID", why: "it has the form 01234567-89ab-cdef-0123-456789abcdef" };
+        // The length first: it makes the indices valid.
         let has_hyphens = text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.as_bytes()[*at] == b'-');
         let bytes = from_hex(&text.replace('-', "")).filter(|_| has_hyphens).and_then(|bytes| bytes.try_into().ok());
         bytes.map(Uuid).ok_or(bad)
