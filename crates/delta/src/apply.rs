@@ -16,7 +16,7 @@ use crate::identity::FileIdentity;
 use crate::make::PatchWorker;
 use crate::reference;
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time, so that workers share a long copy and cancelling does not wait for it. Not measured.
 const COPY_LEN: u64 = 1 << 20;
 
 /// Figures of a patch that was applied.
@@ -42,9 +42,11 @@ pub struct AppliedPatch {
 /// [`Error::WrongOld`]; [`Error::OtherEncoder`]; [`Error::WrongResult`] if what was written must be thrown away;
 /// [`Error::Image`] for a damaged patch; [`Error::Io`]; [`Error::Interrupted`].
 pub fn apply_patch(old: &dyn ReadAt, patch: &Patch, out: &mut dyn Write, effort: &PatchEffort) -> Result<AppliedPatch> {
+    // The old file is read once for its digest; what is copied from it later counts as the new file.
     Progress::add(&effort.progress.total, old.len() + patch.new_file().len);
     effort.progress.enter(Phase::Read);
     check_old(old, patch, effort)?;
+    // Before the first byte is written: an encoder that differs would show only at the end, as a wrong digest.
     for encoder in patch.encoders() {
         if encoder.settings.trial()? != encoder.trial {
             return Err(Error::OtherEncoder { choice: encoder.settings.choice.to_string() });
@@ -63,6 +65,7 @@ pub fn apply_patch(old: &dyn ReadAt, patch: &Patch, out: &mut dyn Write, effort:
 /// image.
 fn check_old(old: &dyn ReadAt, patch: &Patch, effort: &PatchEffort) -> Result<()> {
     let expected = patch.old();
+    // A longer file may be right, a shorter one cannot be.
     if old.len() < expected.len {
         return Err(Error::WrongOld { why: format!("it has {} bytes, this one {}", expected.len, old.len()) });
     }
@@ -97,6 +100,7 @@ impl ApplyConductor<'_, '_> {
         while self.result.len < new_file.len {
             let group = self.patch.group(at)?;
             at = group.end;
+            // Before the group is applied: a wrong patch must not fill the disk.
             if self.result.len.saturating_add(group.sums.new_len) > new_file.len {
                 return Err(Error::damaged("group of the patch", at, "the new file would be too long"));
             }
@@ -110,6 +114,7 @@ impl ApplyConductor<'_, '_> {
             self.apply_group(group)?;
         }
         self.patch.check_end(at)?;
+        // The length is right by now; whether the bytes are, only the digest tells.
         if *self.result.hasher.finalize().as_bytes() != new_file.digest {
             return Err(Error::WrongResult("the result is not the file that the patch was made for; it is discarded"));
         }
@@ -121,17 +126,21 @@ impl ApplyConductor<'_, '_> {
         let reference = reference::load(&program.reference, self.pool, self.effort, self.old)?;
         let plain_len = usize::try_from(sums.plain_len).unwrap_or_default();
         let plain = match plain_len {
+            // A group of nothing but copies has no frame.
             0 => Vec::new(),
             _ => decompress(&packed_plain, &reference, plain_len)?
                 .ok_or_else(|| Error::damaged("group of the patch", end, "its plain bytes do not decompress"))?,
         };
+        // Up to 64 MiB each: they must not stay while blocks are encoded.
         drop((reference, packed_plain));
         let plain = Arc::new(plain);
+        // 4 MiB for each worker and for the thread that writes: a few of the longest parts. Not measured.
         let mut window = Window::new((self.effort.threads + 1) * (4 << 20));
         let mut from = 0;
         for segment in program.segments {
             match segment {
                 PatchSegment::Copy { offset, len } => {
+                    // No overflow: the program was checked against the length of the old file.
                     let end = offset + len;
                     let mut at = offset;
                     while at < end {
@@ -151,6 +160,7 @@ impl ApplyConductor<'_, '_> {
                 }
                 PatchSegment::Encoded { call, stored_len, plain_len } => {
                     let plain_len = usize::try_from(plain_len).unwrap_or_default();
+                    // `plain_len` of the sums counts lookaheads, too, so the range lies within the plain bytes.
                     let input = from..from + plain_len + call.lookahead as usize;
                     from = input.end;
                     let settings = Arc::clone(&self.settings);
@@ -174,7 +184,7 @@ impl ApplyConductor<'_, '_> {
         ticket: JobTicket<Result<Vec<u8>>>,
         len: u64,
     ) -> Result<()> {
-        // Small parts, too, are objects in memory.
+        // Small parts are objects in memory as well, so each counts 16 KiB at least.
         window.push(ticket, usize::try_from(len).unwrap_or_default().max(16 << 10));
         if window.is_full() {
             self.effort.check()?;

@@ -16,6 +16,7 @@ pub(crate) fn encoders(image: &AnyImage, coding: BlockCoding) -> Vec<EncoderSett
         (BlockCoding::Block(_), AnyImage::Squashfs(reader)) => EncoderForm::Block(reader.superblock().block_size),
         (BlockCoding::Metadata(_), _) => EncoderForm::Metadata,
         (BlockCoding::Cluster(codec), AnyImage::Erofs(reader)) => {
+            // Old images name no algorithm; theirs is LZ4 with its greatest distance.
             let known = reader.superblock().compression.iter().find(|one| Some(one.number()) == codec.erofs_id());
             EncoderForm::Cluster(known.map_or(65_535, window))
         }
@@ -29,6 +30,7 @@ pub(crate) fn encoders(image: &AnyImage, coding: BlockCoding) -> Vec<EncoderSett
         _ => Vec::new(),
     };
     let choices = texts.iter().filter_map(|text| text.parse::<Choice>().ok());
+    // What `apply` would refuse is not worth trying.
     choices.map(|choice| EncoderSettings { choice, form }).filter(EncoderSettings::is_bounded).collect()
 }
 
@@ -60,16 +62,19 @@ fn of_squashfs(codec: Codec, options: Option<CompressorOptions>) -> Vec<String> 
     };
     match (codec, options) {
         (Codec::Zstd, Some(CompressorOptions::Zstd { level })) => of_zstd(level),
+        // Options are stored only if they differ from the usual ones: zstd 15, gzip 9, lzo 8.
         (Codec::Zstd, _) => of_zstd(15),
         (Codec::Gzip, Some(CompressorOptions::Gzip { level, window, strategies })) => {
             let names = set_names(codec, "strategies", u32::from(strategies));
             let mut found = vec![format!("gzip:{level}:window={window},strategies={names}")];
+            // Levels above 9 are those of libdeflate, which a superblock names as 9.
             found.extend(levels("gzip", &[10, 11, 12], ""));
             found
         }
         (Codec::Gzip, _) => levels("gzip", &[9, 12, 10, 11], ""),
         (Codec::Xz, Some(CompressorOptions::Xz { dictionary, filters })) => {
             let mut found = Vec::new();
+            // The superblock names the filters that may have been tried, which `auto` chooses among for each block.
             for bcj in ["auto".to_owned(), set_names(codec, "bcj", filters)] {
                 for level in XZ_LEVELS {
                     found.push(format!("xz:{level},dict={dictionary},bcj={bcj}"));
@@ -94,11 +99,12 @@ fn of_squashfs(codec: Codec, options: Option<CompressorOptions>) -> Vec<String> 
     }
 }
 
-/// Levels of xz and lzma, the usual ones first.
+/// Levels of xz and lzma, the usual ones first: the search ends when all samples are made.
 const XZ_LEVELS: [&str; 14] =
     ["6", "9", "6,extreme", "9,extreme", "8", "7", "5", "4", "3", "2", "1", "0", "7,extreme", "8,extreme"];
 
 fn of_zstd(level: i32) -> Vec<String> {
+    // Frames of packfs had no content size once, and may still be without it (`content-size=no`).
     vec![format!("zstd:{level}"), format!("zstd:{level}:content-size=no")]
 }
 
@@ -113,6 +119,7 @@ fn of_lz4() -> Vec<String> {
 fn of_erofs(codec: Codec) -> Vec<String> {
     match codec {
         Codec::Lz4 => {
+            // The usual levels first: the search ends when all samples are made.
             let mut found = vec!["lz4hc:9".to_owned(), "lz4hc:12".into(), "lz4".into()];
             found.extend(of_lz4hc().into_iter().chain(of_lz4()).filter(|text| text != "lz4hc:9" && text != "lz4hc:12"));
             found

@@ -5,19 +5,20 @@ use packfs_image::stored_blocks::{BlockCoding, DecodedLen};
 
 use crate::error::Result;
 
-/// Greatest number of bytes that a block decodes to: those of EROFS reach 12 MiB.
+/// Greatest number of bytes that a block decodes to. Clusters of EROFS reach 12 MiB; the rest is room, and bounds the
+/// memory of hostile patches.
 pub(crate) const PLAIN_BLOCK_MAX: u64 = 16 << 20;
-/// Greatest number of stored bytes of a block: both formats end at 1 MiB.
+/// Greatest number of stored bytes of a block: both formats end at 1 MiB. It bounds what a patch may have encoded.
 pub(crate) const STORED_BLOCK_MAX: u64 = 2 << 20;
-/// Longest block for which an encoder may be made.
+/// Longest block for which an encoder may be made: that of SquashFS. Tables of encoders grow with it.
 const BLOCK_LEN_MAX: u32 = 1 << 20;
-/// Largest window of a cluster encoder.
+/// Largest window of a cluster encoder: the largest dictionary that Linux takes for LZMA.
 const WINDOW_MAX: u32 = 8 << 20;
 /// Most memory that an encoder of a patch may take: that of xz with all filters and its largest blocks is below.
 const ENCODER_MEMORY_MAX: usize = 512 << 20;
 /// Bytes of room beyond those of a block for an encoder that takes all of it.
 const SPARE_LEN: usize = 1 << 10;
-/// Length of the data that tells encoders apart.
+/// Length of the data that tells encoders apart. Like the data, it is part of the format.
 const TRIAL_LEN: usize = 64 << 10;
 
 /// Form of a stored stream: which decoder reads it, and where it begins.
@@ -51,6 +52,7 @@ impl StreamForm {
             BlockCoding::Cluster(codec) => Some(StreamForm::Cluster(codec)),
             _ => None,
         }
+        // A patch cannot name other codecs; their blocks are carried as they are.
         .filter(|form| STREAM_FORMS.contains(form))
     }
 
@@ -77,6 +79,7 @@ impl StreamForm {
         match self {
             StreamForm::Block(_) => stored,
             StreamForm::Cluster(_) => {
+                // Clusters are padded at their beginning, and no stream of these codecs begins with a zero.
                 let start = stored.iter().position(|byte| *byte != 0).unwrap_or(stored.len());
                 &stored[start..]
             }
@@ -97,6 +100,7 @@ impl BlockDecoders {
         let expected = plain.len();
         match self.decoder(form)?.decode(form.stream(stored), plain) {
             Ok(len) => Ok(len == expected),
+            // A damaged block of an image is no error: the patch has its bytes as they are.
             Err(packfs_codec::Error::Corrupt { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -110,6 +114,7 @@ impl BlockDecoders {
             DecodedLen::AtLeast(_) if form == StreamForm::Cluster(Codec::Lzma) => return Ok(None),
             DecodedLen::AtLeast(_) => PLAIN_BLOCK_MAX,
         };
+        // Blocks that `apply` would refuse are carried as they are.
         if most > PLAIN_BLOCK_MAX || stored.len() as u64 > STORED_BLOCK_MAX {
             return Ok(None);
         }
@@ -119,11 +124,12 @@ impl BlockDecoders {
             let is_decoded = self.decode_exactly(form, stored, &mut plain)?;
             return Ok(is_decoded.then_some(plain));
         }
+        // Taken out of `self`, as the decoder borrows all of it; a failure loses only the allocation.
         let mut scratch = std::mem::take(&mut self.scratch);
         if scratch.len() < most {
             scratch.resize(most, 0);
         }
-        // A cluster decoder insists on a length.
+        // Cluster decoders insist on the exact length, which is not known here. Those for blocks read the same streams.
         let form_of_unknown_len = match form {
             StreamForm::Block(codec) | StreamForm::Cluster(codec) => StreamForm::Block(codec),
         };
@@ -138,6 +144,7 @@ impl BlockDecoders {
     }
 
     fn decoder(&mut self, form: StreamForm) -> Result<&mut dyn Decoder> {
+        // At most a handful of forms: a search is faster than a map.
         let at = match self.decoders.iter().position(|(known, _)| *known == form) {
             Some(at) => at,
             None => {
@@ -193,6 +200,7 @@ impl EncoderSettings {
     pub(crate) fn trial(&self) -> Result<[u8; 16]> {
         let len = match self.form {
             EncoderForm::Block(len) => TRIAL_LEN.min(len as usize),
+            // Metadata blocks of SquashFS decode to this length.
             EncoderForm::Metadata => 8192,
             EncoderForm::Cluster(_) => TRIAL_LEN,
         };
@@ -202,7 +210,9 @@ impl EncoderSettings {
         let mut hasher = blake3::Hasher::new();
         let whole = encoder.encode(&sample, &mut dst)?.unwrap_or_default();
         hasher.update(&dst[..whole]);
+        // Clusters are filled by another call, which a new version of a library may change on its own.
         if matches!(self.form, EncoderForm::Cluster(_)) {
+            // So little room that the encoder must stop within the sample, as it does in images.
             let room = len / 8;
             let prefix = encoder.encode_prefix(&sample, &mut dst[..room])?;
             hasher.update(&dst[..prefix.map_or(0, |prefix| prefix.len)]);
@@ -215,12 +225,14 @@ impl EncoderSettings {
 /// other data, every patch that was made before would be refused.
 fn trial_sample(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    // Written out, and not from a library: it must never change.
     let mut draw = |limit: u64| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         (state >> 20) % limit
     };
+    // Room for the longest piece, which may pass the end before it is cut off.
     let mut sample = Vec::with_capacity(len + 64);
     while sample.len() < len {
         match draw(8) {
@@ -265,10 +277,12 @@ pub(crate) fn encode_exactly(
     let len = if call.room == 0 {
         encoder.encode(plain, dst)?
     } else {
+        // An encoder that takes another number of bytes would make another block.
         encoder.encode_prefix(input, dst)?.filter(|prefix| prefix.taken == plain_len).map(|prefix| prefix.len)
     };
     let Some(len) = len.filter(|len| *len <= stored.len()) else { return Ok(false) };
     let padding = stored.len() - len;
+    // Blocks and metadata of SquashFS have their exact length; only EROFS fills up.
     if padding > 0 && !matches!(form, EncoderForm::Cluster(_)) {
         return Ok(false);
     }

@@ -44,7 +44,7 @@ use crate::coding::{EncodeCall, EncoderForm, EncoderSettings, PLAIN_BLOCK_MAX, S
 use crate::error::{Error, Result};
 use crate::identity::{FileIdentity, each_chunk};
 
-/// Magic and version.
+/// Magic and version. Every version has its own last byte, so an old program says so instead of finding damage.
 pub(crate) const MAGIC: &[u8; 8] = b"PFSDELT\x01";
 /// Length of the digest at the end.
 pub(crate) const DIGEST_LEN: u64 = blake3::OUT_LEN as u64;
@@ -57,7 +57,7 @@ pub const REFERENCE_MAX: u32 = 64 << 20;
 pub(crate) const PROGRAM_MAX: u32 = 4 << 20;
 /// Longest header: a few hundred encoders.
 const HEADER_MAX: u32 = 64 << 10;
-/// Greatest number of encoders.
+/// Greatest number of encoders: each costs a trial before anything is written.
 const ENCODERS_MAX: usize = 250;
 /// Length of the lengths at the beginning of a group.
 const GROUP_HEAD_LEN: usize = 20;
@@ -128,6 +128,7 @@ impl PatchHeader {
                 _ => return Err(get.wrong("unknown form of an encoder")),
             };
             let settings = EncoderSettings { choice, form };
+            // Before any encoder is made: a window or block length from a patch would decide how much memory is taken.
             get.check(settings.is_bounded(), "an encoder would need too much memory")?;
             Ok(PatchEncoder { settings, trial: get.array()? })
         })?;
@@ -177,6 +178,7 @@ impl GroupProgram {
         let mut end = 0;
         for block in &self.reference {
             bytes.u8(block.form.map_or(0, StreamForm::number));
+            // Blocks are in the order of the old file, so distances are short.
             put_signed(&mut bytes, block.offset.wrapping_sub(end).cast_signed());
             put_varint(&mut bytes, block.stored_len);
             if block.form.is_some() {
@@ -190,6 +192,7 @@ impl GroupProgram {
             match *segment {
                 PatchSegment::Copy { offset, len } => {
                     put_varint(&mut bytes, 0);
+                    // A copy may lie before the last one; the wrapped difference is then negative.
                     put_signed(&mut bytes, offset.wrapping_sub(copied_end).cast_signed());
                     put_varint(&mut bytes, len);
                     copied_end = offset + len;
@@ -216,6 +219,7 @@ impl GroupProgram {
         let mut program = GroupProgram::default();
         let mut sums = ProgramSums::default();
         let mut end = 0;
+        // The count needs no limit: each block takes bytes of a program whose length is bounded.
         for _ in 0..varint(&mut get)? {
             let form = match get.u8()? {
                 0 => None,
@@ -230,6 +234,7 @@ impl GroupProgram {
             let most = if form.is_some() { STORED_BLOCK_MAX } else { REFERENCE_MAX.into() };
             get.check(stored_len <= most && plain_len <= u64::from(REFERENCE_MAX), "a block is too long")?;
             get.check(form.is_none() || is_sensible(stored_len, plain_len), "a block is too long")?;
+            // Saturated, as an offset near the end of u64 must fail the comparison and not wrap.
             end = offset.saturating_add(stored_len);
             get.check(end <= old_len, "a block ends after the old file")?;
             sums.reference_len = sums.reference_len.saturating_add(plain_len);
@@ -247,6 +252,7 @@ impl GroupProgram {
                 }
                 1 => PatchSegment::Plain { len: varint(&mut get)? },
                 number => {
+                    // 0 and 1 were handled above.
                     let settings = usize::try_from(number - 2).unwrap_or(usize::MAX);
                     get.check(settings < encoders, "there is no such encoder")?;
                     let stored_len = varint(&mut get)?;
@@ -261,6 +267,7 @@ impl GroupProgram {
                     PatchSegment::Encoded { call: EncodeCall { settings, lookahead, room }, stored_len, plain_len }
                 }
             };
+            // The lookahead is plain bytes that the group carries, too.
             let (plain, new) = match segment {
                 PatchSegment::Copy { len, .. } => (0, len),
                 PatchSegment::Plain { len } => (len, len),
@@ -343,14 +350,17 @@ impl Patch {
         if bytes.len() >= least {
             bytes.read_exact_at(&mut magic, 0).map_err(Error::io(cannot))?;
         }
+        // Seven bytes are the name, the eighth is the version: a newer patch deserves a message of its own.
         if magic[..7] != MAGIC[..7] {
             return Err(Error::damaged(PATCH, 0, "it does not begin as patches of packfs do"));
         }
         if magic[7] != MAGIC[7] {
             return Err(Error::damaged(PATCH, 7, format!("version {} is not known", magic[7])));
         }
+        // No underflow: a file without room for the digest has failed at its magic.
         let end = bytes.len() - DIGEST_LEN;
         let mut hasher = blake3::Hasher::new();
+        // The digest first: after this, whatever is wrong was made so, and is not damage on the way.
         each_chunk(&*bytes, 0..end, cannot, &PatchEffort::default(), &mut |chunk| {
             hasher.update(chunk);
             Ok(())
@@ -364,6 +374,7 @@ impl Patch {
         let header_start = MAGIC.len() as u64 + 4;
         bytes.read_exact_at(&mut len, MAGIC.len() as u64).map_err(Error::io(cannot))?;
         let len = u32::from_le_bytes(len);
+        // No overflow: 32 bits and 12.
         let start = header_start + u64::from(len);
         if len > HEADER_MAX || start > end {
             return Err(Error::damaged(HEADER, header_start, format!("a length of {len} bytes is not possible")));
@@ -417,10 +428,12 @@ impl Patch {
         let mut head = [0; GROUP_HEAD_LEN];
         self.bytes.read_exact_at(&mut head, offset).map_err(Error::io(cannot))?;
         let head = GroupHead::decode(&head);
+        // Before anything is allocated by these lengths.
         if head.plain_len > PLAIN_MAX || head.reference_len > REFERENCE_MAX || head.program_len > PROGRAM_MAX {
             return Err(wrong("it would need too much memory"));
         }
         let packed_len = u64::from(head.packed_program_len) + u64::from(head.packed_plain_len);
+        // Compressed lengths need no limit of their own: the bytes must be in the patch.
         if packed_len > left - GROUP_HEAD_LEN as u64 {
             return Err(wrong("it ends too early"));
         }
@@ -436,6 +449,7 @@ impl Patch {
             .ok_or_else(|| wrong("its program does not decompress to its length"))?;
         let (program, sums) = GroupProgram::decode(&program, self.header.old.len, self.header.encoders.len())?;
         let expected = (u64::from(head.reference_len), u64::from(head.plain_len));
+        // Groups that make nothing could keep `apply` busy for the length of the patch.
         if (sums.reference_len, sums.plain_len) != expected || sums.new_len == 0 {
             return Err(wrong("its lengths and its program do not agree"));
         }
@@ -446,6 +460,7 @@ impl Patch {
 
 /// Returns true for lengths that a block may have, so that a reference of bounded length is read in bounded time.
 pub(crate) fn is_sensible(stored_len: u64, plain_len: u64) -> bool {
+    // Zero plain bytes would let a program of a few MiB read the old file without end.
     (1..=PLAIN_BLOCK_MAX).contains(&plain_len) && (1..=plain_len + STORED_EXCESS).contains(&stored_len)
 }
 
@@ -482,6 +497,7 @@ fn small(get: &mut FieldDecoder<'_>) -> packfs_image::Result<u32> {
 /// Takes a distance, and returns the offset that lies so far from `end`.
 fn moved(get: &mut FieldDecoder<'_>, end: u64) -> packfs_image::Result<u64> {
     let value = varint(get)?;
+    // Undoes `n << 1 ^ n >> 63` for every value, so nothing needs a check before the sum.
     let distance = (value >> 1).cast_signed() ^ -((value & 1).cast_signed());
     end.checked_add_signed(distance).ok_or_else(|| get.wrong("an offset is not possible"))
 }

@@ -46,12 +46,15 @@ pub(crate) fn compress(plain: &[u8], reference: &[u8]) -> Result<Vec<u8>> {
 /// Decompresses a frame that must give `len` bytes; `None` if it does not.
 pub(crate) fn decompress(packed: &[u8], reference: &[u8], len: usize) -> Result<Option<Vec<u8>>> {
     let mut context = DCtx::try_create().ok_or_else(no_memory)?;
+    // Frames need no limit on their window here: the whole result is one buffer of the length that was checked.
     if !reference.is_empty() {
         context.ref_prefix(reference).map_err(library)?;
     }
     let mut plain = vec![0; len];
+    // A whole frame is decoded into one buffer, so the window that it asks for needs no memory.
     match context.decompress(&mut plain[..], packed) {
         Ok(got) => Ok((got == len).then_some(plain)),
+        // A lack of memory is no damage of the patch, which may well apply later.
         Err(NO_MEMORY) => Err(no_memory()),
         Err(_) => Ok(None),
     }

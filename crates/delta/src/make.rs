@@ -29,7 +29,7 @@ use crate::units::{DeltaFile, HashedUnits};
 const COPY_MIN: u64 = 32;
 /// Greatest number of segments of a group, to bound the length of its program.
 const SEGMENTS_MAX: usize = 150_000;
-/// Adjacent plain pieces that a job reads.
+/// Bytes of adjacent plain pieces that one job reads: a job for each piece of 4 KiB would cost more than the reading.
 const PLAIN_BATCH: u64 = 1 << 20;
 
 /// How a patch is made. The bytes of the patch depend on it, those of the result do not.
@@ -99,6 +99,7 @@ pub fn make_patch(
     effort.progress.enter(Phase::Scan);
     let old = DeltaFile::open(old)?;
     let new = DeltaFile::open(new)?;
+    // The old file is hashed once; the new one is hashed, and then passed to the writer.
     Progress::add(&effort.progress.total, old.bytes.len() + new.bytes.len() * 2);
     effort.progress.enter(Phase::Data);
     pipeline::scope(effort.threads, PatchWorker::default, |pool| {
@@ -135,10 +136,12 @@ impl<'env> PatchConductor<'_, 'env> {
     fn make(&self, out: &mut dyn Write) -> Result<PatchSummary> {
         let old_hashes = self.old.hash(self.pool, self.effort)?;
         let new_hashes = self.new.hash(self.pool, self.effort)?;
+        // Only changed blocks need a recipe: copies stay as they are, however they were made.
         let origins = origins(self.old, &old_hashes, self.new, &new_hashes);
         let changed: Vec<usize> = (0..origins.len()).filter(|unit| origins[*unit] == UnitOrigin::Changed).collect();
         let recipes = Arc::new(EncodeRecipes::find(self.new, &changed, self.pool, self.effort)?);
         let candidates = self.candidates(&origins, &old_hashes)?;
+        // The header comes before all groups, so encoders are known before the first one is written.
         let encoders = recipes
             .encoders
             .iter()
@@ -166,6 +169,7 @@ impl<'env> PatchConductor<'_, 'env> {
     fn candidates(&self, origins: &[UnitOrigin], old_hashes: &HashedUnits) -> Result<ReferenceCandidates> {
         let mut is_candidate = vec![true; self.old.units.len()];
         let mut copied = std::collections::HashSet::new();
+        // By digest and not by number: of several equal units of the old file, only one is named as a copy.
         for origin in origins {
             if let UnitOrigin::Copied(unit) = origin {
                 copied.insert(old_hashes.digests[*unit]);
@@ -185,6 +189,7 @@ impl<'env> PatchConductor<'_, 'env> {
         writer: &mut PatchWriter<'_, '_, 'env>,
     ) -> Result<()> {
         let new = self.new;
+        // 4 MiB for each thread, counted at 1 MiB a part.
         let mut window = Window::new((self.effort.threads + 1) * (4 << 20));
         let mut at = 0;
         while at < new.units.len() {
@@ -200,6 +205,7 @@ impl<'env> PatchConductor<'_, 'env> {
                     let recipes = Arc::clone(recipes);
                     at += 1;
                     self.pool.submit(move |worker| {
+                        // Cannot happen, as `is_encoded` found the block.
                         let Some(block) = new.block(&unit) else { return Ok(NewPart::Plain(Vec::new())) };
                         Ok(match recipes.encodable(new, block, worker)? {
                             Ok(block) => NewPart::Encodable { block, stored_len: unit.len },
@@ -221,6 +227,7 @@ impl<'env> PatchConductor<'_, 'env> {
                     self.pool.submit(move |_| new.read(unit.offset..end).map(NewPart::Plain))
                 }
             };
+            // Decoded lengths are not known yet, so each part counts as the longest plain one.
             window.push(ticket, 1 << 20);
             if window.is_full() {
                 window.pop().map_or(Ok(()), |part| writer.add(part?))?;
@@ -237,6 +244,7 @@ impl<'env> PatchConductor<'_, 'env> {
 fn origins(old: &DeltaFile, old_hashes: &HashedUnits, new: &DeltaFile, new_hashes: &HashedUnits) -> Vec<UnitOrigin> {
     let mut first = HashMap::new();
     for (number, digest) in old_hashes.digests.iter().enumerate() {
+        // The first of equal units, so that the patch is the same on each run.
         first.entry(digest).or_insert(number);
     }
     let mut previous = None;
@@ -314,6 +322,7 @@ impl PatchWriter<'_, '_, '_> {
                 }
             }
             NewPart::Encodable { block: EncodableBlock { call, input, plain_len }, stored_len } => {
+                // A block is never divided between groups: its encoder needs all of its input.
                 self.begin_segment(input.len())?;
                 self.summary.encoded_bytes += stored_len;
                 self.count(stored_len);
@@ -333,6 +342,7 @@ impl PatchWriter<'_, '_, '_> {
     }
 
     fn add_plain(&mut self, stored: &[u8]) -> Result<()> {
+        // At least one, or chunks() would panic for an option of 0.
         let most = self.conductor.options.plain_max.clamp(1, PLAIN_MAX) as usize;
         for stored in stored.chunks(most) {
             self.begin_segment(stored.len())?;
@@ -355,6 +365,7 @@ impl PatchWriter<'_, '_, '_> {
     fn begin_segment(&mut self, plain_len: usize) -> Result<()> {
         let most = self.conductor.options.plain_max.min(PLAIN_MAX) as usize;
         let is_full = self.group.plain.len() + plain_len > most || self.group.segments.len() >= SEGMENTS_MAX;
+        // A single block may exceed a low option; it then has a group of its own.
         if is_full && !self.group.segments.is_empty() { self.end_group() } else { Ok(()) }
     }
 
@@ -363,6 +374,7 @@ impl PatchWriter<'_, '_, '_> {
         let PatchConductor { old, pool, effort, options, .. } = self.conductor;
         effort.check()?;
         let room = options.reference_max.min(REFERENCE_MAX);
+        // Only now, as the reference is chosen by the plain bytes of the whole group.
         let blocks = self.candidates.select(&plain, room.into());
         let reference = reference::load(&blocks, pool, effort, &*old.bytes)?;
         let packed_plain = if plain.is_empty() { Vec::new() } else { compress(&plain, &reference)? };
@@ -388,6 +400,7 @@ impl PatchWriter<'_, '_, '_> {
             self.end_group()?;
         }
         let digest = *self.out.hasher.finalize().as_bytes();
+        // Not through `out.write`: the digest does not cover itself.
         self.out.out.write_all(&digest).map_err(Error::io("cannot write the patch"))?;
         self.summary.patch_len = self.out.len + digest.len() as u64;
         Ok(self.summary)

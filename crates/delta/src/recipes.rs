@@ -16,7 +16,8 @@ use crate::units::DeltaFile;
 /// Blocks of a coding that are tried. One block may be an exception, such as the last of a file; a dozen from all over the
 /// image have seen all settings of the images that were tried.
 const SAMPLES: usize = 12;
-/// Encoders that are tried at a time, before it is decided whether more are needed.
+/// Encoders that are tried at a time, before it is decided whether more are needed. Larger batches use more cores, and
+/// try more in vain.
 const BATCH: usize = 4;
 /// Numbers of bytes after a block that its encoder is shown. Most encoders that fill a cluster look a few bytes ahead;
 /// long matches reach farther.
@@ -70,6 +71,7 @@ impl DecodedBlock {
         let stored = file.read(block.position..block.position + block.len)?;
         let Some(form) = StreamForm::of(block.coding) else { return Ok(Err(stored)) };
         let decoded = decoders.decode(form, &stored, block.decoded_len)?;
+        // `apply` would refuse other lengths.
         let Some(plain) = decoded.filter(|plain| is_sensible(block.len, plain.len() as u64)) else {
             return Ok(Err(stored));
         };
@@ -109,6 +111,7 @@ impl EncodeRecipes {
         let blocks: Vec<&StoredBlock> = units.iter().filter_map(|unit| file.block(&file.units[*unit])).collect();
         let mut codings: Vec<BlockCoding> = Vec::new();
         for block in &blocks {
+            // A list and no set: its order is that of the encoders in the patch, which must not depend on hashes.
             if block.coding != BlockCoding::Plain && !codings.contains(&block.coding) {
                 codings.push(block.coding);
             }
@@ -116,8 +119,10 @@ impl EncodeRecipes {
         for coding in codings {
             let of_coding: Vec<&StoredBlock> = blocks.iter().copied().filter(|block| block.coding == coding).collect();
             let samples = Arc::new(sample(file, &of_coding)?);
+            // All blocks count here, not only changed ones: the largest may be unchanged.
             let stored_max = file.blocks.iter().filter(|block| block.coding == coding).map(|block| block.len).max();
             let stored_max = u32::try_from(stored_max.unwrap_or_default()).unwrap_or_default();
+            // The superblock names the largest cluster that is allowed; a writer may have stopped at a smaller one.
             let mut rooms = vec![candidates::cluster_room(image, coding).unwrap_or(stored_max)];
             if !rooms.contains(&stored_max) {
                 rooms.push(stored_max);
@@ -145,6 +150,7 @@ impl EncodeRecipes {
             }
             self.encoders.push(settings);
         }
+        // Stable, so that equal counts keep the order of likelihood.
         counted.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         self.by_coding.push((coding, counted.into_iter().map(|(_, recipe)| recipe).collect()));
         Ok(())
@@ -163,10 +169,12 @@ impl EncodeRecipes {
         };
         let ways = self.by_coding.iter().find(|(coding, _)| *coding == block.coding);
         let ways = ways.map_or(&[][..], |(_, ways)| ways);
+        // Reading on decodes more of the image, so it is done only for encoders that look.
         if ways.iter().any(|way| way.lookahead > 0) {
             decoded.read_following(file, block);
         }
         for way in ways {
+            // The order of recipes puts the likeliest first, and the first that fits ends the search.
             let Some(call) = way.call(&decoded) else { continue };
             let settings = &self.encoders[call.settings];
             if worker.gives(settings, call, &decoded)? {
@@ -183,6 +191,7 @@ impl EncodeRecipe {
     /// Returns the call for a block; `None` if it would be the same as that of another recipe.
     fn call(self, block: &DecodedBlock) -> Option<EncodeCall> {
         let following = u32::try_from(block.input.len() - block.plain_len).unwrap_or_default();
+        // At the end of a file there may be fewer bytes than the lookahead: then a shorter one makes the same call.
         let shorter = LOOKAHEADS.iter().rev().find(|shorter| **shorter < self.lookahead);
         if shorter.is_some_and(|shorter| following <= *shorter) {
             return None;
@@ -203,6 +212,7 @@ fn calls(settings: &EncoderSettings, rooms: &[u32]) -> Vec<(u32, EncoderRoom)> {
         for room in rooms {
             calls.extend(LOOKAHEADS.map(|lookahead| (lookahead, EncoderRoom::Largest(*room))));
         }
+        // Clusters may be filled to another length than the largest, as at the end of a file.
         calls.push((0, EncoderRoom::Own));
     }
     calls.push((0, EncoderRoom::Unlimited));
@@ -251,6 +261,7 @@ fn fitting_encoders<'env>(
             if is_given.iter().all(|given| *given) {
                 continue;
             }
+            // An encoder that makes no further sample would only lengthen the header.
             let gives_more = given.iter().zip(&is_given).any(|(gives, known)| *gives && !known);
             if gives_more {
                 fitting.push(settings.clone());
@@ -267,6 +278,7 @@ fn fitting_encoders<'env>(
 /// Returns which samples an encoder gives, in any of a few ways.
 fn given_samples(settings: &EncoderSettings, rooms: &[u32], samples: &[DecodedBlock]) -> Result<Vec<bool>> {
     let mut given = vec![false; samples.len()];
+    // The shortest and the longest lookahead tell whether an encoder fits; `add` finds the one to use.
     let few = calls(settings, rooms).into_iter().filter(|(lookahead, _)| [0, LOOKAHEAD_MAX].contains(lookahead));
     for (lookahead, room) in few {
         let recipe = EncodeRecipe { settings: 0, lookahead, room };
@@ -291,6 +303,7 @@ impl EncodeRecipe {
 
 fn count_fitting(settings: &EncoderSettings, recipe: EncodeRecipe, samples: &[DecodedBlock]) -> Result<usize> {
     let mut worker = PatchWorker::default();
+    // The worker has one encoder, whatever number it gets in the patch.
     let recipe = EncodeRecipe { settings: 0, ..recipe };
     let mut count = 0;
     for sample in samples {
@@ -307,6 +320,7 @@ impl PatchWorker {
         let shown = block.plain_len + call.lookahead as usize;
         self.made.clear();
         self.made.resize(block.stored.len(), 0);
+        // Taken out, as `encode` borrows all of the worker.
         let mut made = std::mem::take(&mut self.made);
         let input = &block.input[..shown.min(block.input.len())];
         let result = self.encode(settings, call, input, block.plain_len, &mut made);
@@ -324,6 +338,7 @@ impl PatchWorker {
         plain_len: usize,
         stored: &mut [u8],
     ) -> Result<bool> {
+        // Numbers come from the patch, but were checked against the header, which has at most 250.
         if self.encoders.len() <= call.settings {
             self.encoders.resize_with(call.settings + 1, || None);
         }

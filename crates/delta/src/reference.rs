@@ -15,7 +15,7 @@ use crate::units::DeltaFile;
 
 /// Share of positions whose hash is kept: one in 256. More would find shorter stretches in common, for more memory.
 const SAMPLE_MASK: u64 = 0xff << 40;
-/// Adjacent plain pieces are joined up to this length.
+/// Adjacent plain pieces are joined up to this length, so that they are one block in a program.
 const JOINED_MAX: u64 = 1 << 20;
 /// Greatest number of blocks in a reference, to bound the length of its program.
 const BLOCKS_MAX: usize = 100_000;
@@ -75,6 +75,7 @@ impl ReferenceCandidates {
         while let Some(measured) = window.pop() {
             take(measured)?;
         }
+        // Sorted and bisected: eight bytes a sample, of which a map would take several times as many.
         found.samples.sort_unstable();
         Ok(found)
     }
@@ -84,6 +85,7 @@ impl ReferenceCandidates {
         if plain.is_empty() {
             return Vec::new();
         }
+        // The usual case, an update of moderate size; then no choice can be wrong.
         if self.plain_len <= room && self.blocks.len() <= BLOCKS_MAX {
             return self.blocks.clone();
         }
@@ -96,9 +98,12 @@ impl ReferenceCandidates {
             }
         });
         let mut order: Vec<usize> = (0..self.blocks.len()).filter(|block| hits[*block] > 0).collect();
+        // By density and not by hits: a long block with a few more hits takes the room of many short ones.
         let density = |block: usize| u64::from(hits[block]) * 1_000_000 / self.blocks[block].plain_len.max(1);
+        // The number decides between equals, so the patch is the same on each run.
         order.sort_by_key(|block| (std::cmp::Reverse(density(*block)), *block));
         let mut left = room;
+        // What does not fit is skipped, not the end: shorter blocks may fill what is left.
         order.retain(|block| {
             let len = self.blocks[*block].plain_len;
             let fits = len <= left;
@@ -108,6 +113,7 @@ impl ReferenceCandidates {
             fits
         });
         order.truncate(BLOCKS_MAX);
+        // In the order of the old file, distances are short and reading moves forward.
         order.sort_unstable();
         order.into_iter().map(|block| self.blocks[block]).collect()
     }
@@ -123,6 +129,7 @@ fn measure_block(file: &DeltaFile, unit: crate::units::FileUnit, worker: &mut Pa
     let Some(block) = file.block(&unit) else { return measure_plain(file, unit.offset, unit.end()) };
     let (form, plain) = match DecodedBlock::read(file, block, &mut worker.decoders)? {
         Ok(decoded) => (StreamForm::of(block.coding), decoded.input),
+        // A block that cannot be decoded may still share bytes as it is stored.
         Err(stored) => (None, stored),
     };
     let plain_len = plain.len() as u64;
@@ -145,14 +152,16 @@ fn samples_of(plain: &[u8]) -> Vec<u32> {
     samples
 }
 
-/// Calls `take` for the hashes of some strings of 32 bytes, chosen by the hash, so that equal stretches have equal samples.
+/// Calls `take` for the hashes of some strings of 64 bytes, chosen by the hash, so that equal stretches have equal
+/// samples.
 fn each_sample(plain: &[u8], take: &mut dyn FnMut(u32)) {
     let mut hash = 0_u64;
     for (at, byte) in plain.iter().enumerate() {
-        // Each byte leaves the upper half after 32 steps.
+        // Each byte is shifted out after 64 steps, so a hash depends on the last 64 bytes alone.
         hash = (hash << 1).wrapping_add(scrambled(*byte));
         if at >= 63 && hash & SAMPLE_MASK == SAMPLE_MASK {
             take(
+                // Both halves fit in 32 bits.
                 u32::try_from(hash >> 32 & 0xffff_ffff).unwrap_or_default()
                     ^ u32::try_from(hash & 0xffff_ffff).unwrap_or_default(),
             );
@@ -174,6 +183,7 @@ pub(crate) fn load<'env>(
     effort: &PatchEffort,
     old: &'env dyn packfs_blocks::ReadAt,
 ) -> Result<Vec<u8>> {
+    // Bounded by the checks of the group, or by the option when a patch is made.
     let len: u64 = blocks.iter().map(|block| block.plain_len).sum();
     let mut reference = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
     let mut window = Window::new(effort.threads.max(1) * (4 << 20));
@@ -201,6 +211,7 @@ fn load_block(block: ReferenceBlock, worker: &mut PatchWorker, old: &dyn packfs_
     old.read_exact_at(&mut stored, block.offset).map_err(Error::io("cannot read the old file"))?;
     let Some(form) = block.form else { return Ok(stored) };
     let mut plain = vec![0; usize::try_from(block.plain_len).unwrap_or_default()];
+    // The digest of the old file is right, so it is the patch that is wrong.
     match worker.decoders.decode_exactly(form, &stored, &mut plain)? {
         true => Ok(plain),
         false => Err(Error::damaged("block of the old file", block.offset, "it does not decode as the patch says")),

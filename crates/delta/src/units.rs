@@ -14,9 +14,10 @@ use crate::error::{Error, Result};
 use crate::identity::FileIdentity;
 use crate::make::PatchWorker;
 
-/// Bytes between blocks are cut at multiples of this length: the block size of EROFS, whose uncompressed files move by it.
+/// Bytes between blocks are cut at multiples of this length: the block size of EROFS, in whose steps uncompressed files
+/// move.
 const PIECE_LEN: u64 = 4096;
-/// Bytes that a job reads and hashes.
+/// Bytes that a job reads and hashes: many units have a few KiB, for which a job would cost more than the hashing.
 const BATCH_LEN: usize = 1 << 20;
 
 /// A file, and the image in it if there is one.
@@ -57,6 +58,7 @@ impl DeltaFile {
         let listed = opened.and_then(|image| image.stored_blocks().map(|blocks| (image, blocks)));
         let (image, blocks) = match listed {
             Ok((image, blocks)) => (Some(image), blocks),
+            // Only a failed read is an error. Whatever the metadata has wrong, plain bytes still make a patch.
             Err(error @ ImageError::Io { .. }) => return Err(error.into()),
             Err(_) => (None, Vec::new()),
         };
@@ -98,6 +100,7 @@ impl DeltaFile {
         while first < self.units.len() {
             effort.check()?;
             let start = self.units[first].offset;
+            // At least one: a unit may be longer than a batch.
             let more =
                 self.units[first..].iter().take_while(|unit| unit.end() - start <= BATCH_LEN as u64).count().max(1);
             let batch = &self.units[first..first + more];
@@ -120,6 +123,7 @@ impl DeltaFile {
         let digest = |unit: &FileUnit| {
             let from = usize::try_from(unit.offset - start).unwrap_or_default();
             let to = usize::try_from(unit.end() - start).unwrap_or_default();
+            // Half a digest is enough to find equal units: the result is compared with the full digest of the file.
             *Digest::of(&stored[from..to]).half().as_bytes()
         };
         let digests = batch.iter().map(digest).collect();
@@ -139,12 +143,15 @@ fn units_of(len: u64, blocks: &[StoredBlock]) -> Result<Vec<FileUnit>> {
     let add_pieces = |units: &mut Vec<FileUnit>, range: Range<u64>| {
         let mut at = range.start;
         while at < range.end {
+            // Cut at multiples in the file and not in the gap, so that equal data at equal alignment gives equal
+            // pieces.
             let end = (at + 1).next_multiple_of(PIECE_LEN).min(range.end);
             units.push(FileUnit { offset: at, len: end - at, block: None });
             at = end;
         }
     };
     for (number, block) in blocks.iter().enumerate() {
+        // Blocks are in order and do not overlap, as `stored_blocks` promises.
         add_pieces(&mut units, at..block.position);
         at = block.position + block.len;
         let number = u32::try_from(number)
