@@ -33,6 +33,7 @@ pub fn fill_cache(
     let target = AnyOptions::Erofs(target.clone());
     // Before any layer is built: a target that cannot be a layer is known now.
     target.check_layer()?;
+    // Several images may share a layer, which has one place in the cache.
     let layers = source.unique_layers();
     let sizes: Vec<u64> = layers.iter().map(|layer| layer.bytes.size).collect();
     let built = for_each_layer(&sizes, &target, |number, target| cache_layer(layers[number], dir, target, progress))?;
@@ -51,6 +52,7 @@ fn cache_layer(
     progress: &Progress,
 ) -> Result<(ConvertedLayer, Option<LayerWarnings>)> {
     let hex = layer.diff_id.hex();
+    // The folders are containerd's. A digest has at least 64 digits, so the range is never too long.
     let folder = dir.join(layer.diff_id.algorithm()).join(&hex[..2]);
     std::fs::create_dir_all(&folder).map_err(Error::io("cannot create", &folder))?;
     let path = folder.join(format!("{hex}.erofs"));

@@ -97,12 +97,14 @@ impl ConvertOptions {
 
     /// Digest of everything on which the bytes of a layer depend, besides the layer.
     fn recipe(&self) -> String {
+        // The text of all options: one that is added later changes the digest without being listed here.
         let mut target = self.target.clone();
         let common = target.common_mut();
         // Bytes never depend on these, so layers are found again whatever they were.
         common.threads = 0;
         common.memory = 0;
         common.force = false;
+        // The version belongs to it, as another one may compress the same layer differently.
         BlobDigest::of(format!("packfs {} {target:?}", env!("CARGO_PKG_VERSION")).as_bytes()).to_string()
     }
 }
@@ -138,6 +140,7 @@ pub fn convert(
     options.check_reversible(target, &*layout)?;
     let mut conversion =
         RunningConversion { layout: &*layout, options, progress, converted: ConversionResult::default() };
+    // A flattened image has no layer in common with others, so nothing is built in advance.
     let layers = if options.flatten { BTreeMap::new() } else { conversion.build_layers(source)? };
     let mut listed = Vec::new();
     for image in &source.images {
@@ -178,6 +181,7 @@ impl RunningConversion<'_> {
         let sizes: Vec<u64> = layers.iter().map(|layer| layer.bytes.size).collect();
         let built = for_each_layer(&sizes, &self.options.target, |number, target| {
             let layer = layers[number];
+            // By diffID and not by digest: the same archive may be compressed in another way.
             let known = known.get(&(layer.diff_id.to_string(), recipe.clone()));
             if let Some(descriptor) = known.filter(|descriptor| self.is_usable(descriptor)) {
                 return Ok(BuiltLayer { descriptor: descriptor.clone(), warnings: None, is_reused: true });
@@ -189,6 +193,7 @@ impl RunningConversion<'_> {
             let warnings = build_layer(layer, &path, target, self.progress)?;
             let record = if self.options.reversible { Some(self.record_layer(layer, &path, number)?) } else { None };
             let mut descriptor = self.layout.add_file(&path, self.options.media_type())?;
+            // By these, a later run finds the layer again.
             descriptor.annotations.insert(SOURCE_DIFF_ID.into(), layer.diff_id.to_string());
             descriptor.annotations.insert(RECIPE.into(), recipe.clone());
             if let Some(record) = &record {
@@ -257,6 +262,7 @@ impl RunningConversion<'_> {
         found: &SourcePlatform,
         layers: &BTreeMap<BlobDigest, Descriptor>,
     ) -> Result<RewrittenPlatform> {
+        // Settings that packfs does not know have to survive.
         let mut config = found.config.clone();
         let mut platform = found.platform.clone();
         let layers: Vec<Descriptor> = if self.options.flatten {
@@ -278,6 +284,7 @@ impl RunningConversion<'_> {
     /// Builds one image of all layers, with nothing in it that a layer deletes. Each layer first becomes an image
     /// without compression: what a later layer replaces is then never packed.
     fn build_flat(&mut self, layers: &[SourceLayer]) -> Result<Descriptor> {
+        // Each flattened image is noted as a layer, so the number tells its work files from those of others.
         let number = self.converted.layers.len();
         let mut plain = packfs_image::erofs::ErofsOptions::default();
         // Nothing that takes time: this image is read once.

@@ -24,6 +24,7 @@ pub(crate) const OWN_ANNOTATIONS: &str = "packfs.";
 
 /// Returns the record that the annotations of a layer name.
 pub(crate) fn tar_record_of(annotations: &BTreeMap<String, String>) -> Option<Descriptor> {
+    // Annotations are text that any program may have written: what does not parse names no record.
     let digest = BlobDigest::parse(annotations.get(TAR_RECORD_DIGEST)?)?;
     let size = annotations.get(TAR_RECORD_SIZE)?.parse().ok()?;
     Some(Descriptor::new(TAR_RECORD, digest, size))

@@ -39,6 +39,7 @@ impl DigestAlgorithm {
 impl BlobDigest {
     /// Parses a digest. A digest becomes a part of paths, so nothing but hexadecimal digits is accepted.
     pub fn parse(text: &str) -> Option<Self> {
+        // Runs on untrusted documents: neither `..` nor a slash may reach a path.
         let (name, hex) = text.split_once(':')?;
         let algorithm = match name {
             "sha256" => DigestAlgorithm::Sha256,
@@ -78,8 +79,10 @@ impl BlobDigest {
         /// Name space of URLs in RFC 9562.
         const URLS: [u8; 16] =
             [0x6b, 0xa7, 0xb8, 0x11, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30, 0xc8];
+        // SHA-1 is what version 5 means. Nothing relies on its strength here.
         let mut hashed = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
         hashed.update(&URLS);
+        // The text that containerd's converter hashes.
         hashed.update(format!("erofs:blobs/{self}").as_bytes());
         let hash = hashed.finish();
         let mut uuid: [u8; 16] = *hash.as_ref().first_chunk().expect("SHA-1 has 20 bytes");

@@ -35,6 +35,7 @@ pub(crate) struct Descriptor {
     pub(crate) annotations: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) platform: Option<Platform>,
+    // Fields that packfs does not know are written again as they were.
     #[serde(flatten)]
     pub(crate) others: Map<String, Value>,
 }
@@ -78,11 +79,13 @@ impl Platform {
             Some(variant) => Some(variant?),
             None => None,
         };
+        // Anything after the variant makes it no platform at all, instead of another one than was meant.
         parts.next().is_none().then_some(Platform { architecture, os, variant, os_features: Vec::new() })
     }
 
     /// The platform of this machine.
     pub(crate) fn of_this_machine() -> Self {
+        // Rust and Go spell some architectures differently; the others are equal.
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "x86" => "386",
@@ -91,6 +94,7 @@ impl Platform {
             "powerpc64" => "ppc64le",
             other => other,
         };
+        // Layers run in containers of Linux, whatever the system that makes them.
         Platform { architecture: architecture.into(), os: "linux".into(), variant: None, os_features: Vec::new() }
     }
 
@@ -204,6 +208,7 @@ impl ImageConfig {
     pub(crate) fn diff_ids(&self) -> Result<Vec<BlobDigest>, String> {
         let listed = self.0.get("rootfs").and_then(|root| root.get("diff_ids")?.as_array());
         let listed = listed.ok_or("it has no rootfs.diff_ids: it is no image for containers")?;
+        // A missing text fails as an empty digest.
         listed.iter().map(|text| BlobDigest::try_from(text.as_str().unwrap_or_default().to_owned())).collect()
     }
 
@@ -223,6 +228,7 @@ impl ImageConfig {
         let mut features = self.os_features();
         if !features.iter().any(|feature| feature == EROFS_FEATURE) {
             features.push(EROFS_FEATURE.into());
+            // Sorted, as in [`Platform::require_erofs`].
             features.sort();
         }
         self.0.insert("os.features".into(), features.into());

@@ -83,6 +83,7 @@ impl ExportOptions {
 
 /// Returns the media type of tar layers with a compression; `None` if OCI has none for it.
 pub fn layer_media_type(compression: Option<StreamCompression>) -> Option<String> {
+    // Plain archives have the bare media type.
     let Some(compression) = compression else { return Some(TAR_LAYER.into()) };
     let compression = compression.to_string();
     let (name, _level) = compression.split_once(':')?;
@@ -155,6 +156,7 @@ pub fn export(
     progress: &Arc<Progress>,
 ) -> Result<ExportResult> {
     let media_type = options.media_type()?;
+    // Names are checked before hours of work.
     let layout = options.destination().open(target, &source.names())?;
     let exported = ExportResult::default();
     let mut export =
@@ -304,6 +306,7 @@ impl RunningExport<'_> {
             Ok(out.hasher.finish())
         };
         let Some(compression) = self.options.compression else {
+            // Headers and padding come in pieces of a few hundred bytes.
             let mut buffered = io::BufWriter::with_capacity(1 << 20, &mut file);
             let diff_id = hashed(&mut buffered)?;
             buffered.flush().map_err(Error::io("cannot write", path))?;

@@ -14,9 +14,11 @@ use crate::digest::{BlobDigest, BlobHasher};
 use crate::documents::Descriptor;
 use crate::error::{Error, Result};
 
-/// Largest document that is read, as registries limit manifests.
+/// Largest document that is read, in bytes: the limit that registries have for manifests. It bounds the memory for a
+/// hostile source.
 const DOCUMENT_MAX: u64 = 4 << 20;
-/// Number of symbolic links that lead to a file of an archive at most.
+/// Number of symbolic links that lead to a file of an archive at most. Those of `docker save` need one; a circle must
+/// end.
 const LINKS_MAX: usize = 8;
 
 /// A file whose bytes can be read several times.
@@ -128,6 +130,7 @@ struct ArchivedReader {
 
 impl Read for ArchivedReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // `at` never passes `size`, as each read is bounded by what is left.
         let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
         let len = buf.len().min(left);
         if len > 0 {
@@ -258,6 +261,7 @@ impl FileSet {
         match self {
             #[cfg(feature = "remote")]
             FileSet::Registry { repository, .. } => {
+                // Asked for, as a blob of a registry is otherwise requested only when it is read.
                 let is_there = repository.has_blob(&blob.digest.to_string())?;
                 is_there.then(|| self.find_blob(blob)).transpose()
             }
@@ -281,6 +285,7 @@ impl FileSet {
 /// Finds a file of an archive. Older versions of `docker save` link equal layers symbolically.
 fn find_archived(tree: &Tree, path: &[u8]) -> Option<FileBytes> {
     let mut path = path.to_vec();
+    // One more than the links: the last one still leads to a file.
     for _ in 0..=LINKS_MAX {
         let Inode { kind, .. } = tree.inode(tree.lookup(&path)?);
         match kind {

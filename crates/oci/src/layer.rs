@@ -154,6 +154,7 @@ impl SharedReader {
 impl Read for SharedReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A panic in another thread leaves a reader that is still sound: its next error tells more.
         reader.as_mut().map_or(Ok(0), |reader| reader.read(buf))
     }
 }

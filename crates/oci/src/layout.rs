@@ -68,6 +68,7 @@ impl LayoutWriter {
     /// Begins a layout at `target`, which does not exist or is empty, or adds to one.
     pub(crate) fn create(target: &Path, force: bool) -> Result<Self> {
         let existing = ExistingTarget::find(target)?;
+        // A name without a directory has an empty parent, which no call of the system takes.
         let parent = target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // On the same file system as the target, so that it can be renamed.
         let staging = StagingDir::create(if existing == ExistingTarget::Nothing { parent } else { target }, STAGING)?;
@@ -164,6 +165,7 @@ impl ImageDestination for LayoutWriter {
     fn check_names(&self, names: &[Option<&str>]) -> Result<()> {
         match self.existing {
             ExistingTarget::Layout => self.refuse_listed(&self.read_index()?, names.iter().copied().flatten()),
+            // Checked again when the images are listed, under the lock.
             ExistingTarget::Nothing | ExistingTarget::EmptyDir => Ok(()),
         }
     }
@@ -195,6 +197,7 @@ impl ImageDestination for LayoutWriter {
         let (digest, size) = hash_file(file)?;
         let place = self.staged(&digest);
         // Moved, not copied: both are on one file system.
+        // A blob of the same name has the same bytes, so replacing it does no harm.
         std::fs::rename(file, &place).map_err(Error::io("cannot rename", file))?;
         Ok(Descriptor::new(media_type, digest, size))
     }
@@ -223,6 +226,7 @@ pub(crate) fn to_json(document: &impl serde::Serialize) -> Vec<u8> {
 
 /// Writes a document, which appears whole.
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    // As other programs create files: the umask decides who may read them.
     let output = Output::create(path, 0o666, true).map_err(Error::io("cannot create", path))?;
     output.write_all_at(bytes, 0).map_err(Error::io("cannot write", path))?;
     output.commit().map_err(Error::io("cannot finish", path))

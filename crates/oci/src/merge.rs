@@ -69,6 +69,7 @@ pub fn merge_layers(
         [layout] if layout.is_dir() => layers_of_layout(layout, options)?,
         layers => layers.to_vec(),
     };
+    // Superblocks before anything is built: layers that do not fit together are refused at once.
     let superblocks = layers.iter().map(|layer| read_superblock(layer)).collect::<Result<Vec<Superblock>>>()?;
     let mut merged = merged_options(&layers, &superblocks)?;
     merged.uuid = options.uuid;
@@ -77,6 +78,7 @@ pub fn merge_layers(
     let mut request = BuildRequest::new(merged);
     request.sources = layers.iter().map(|layer| file_argument(layer)).collect();
     request.layers = true;
+    // The merged image has no layer below, so marks for deleted files would only be seen as devices.
     request.whiteouts = WhiteoutPolicy::StripOverlay;
     let summary = request.build(target, progress)?;
     let details = summary.erofs().ok_or_else(|| packfs_image::Error::Misuse("the merged image is EROFS".into()))?;
@@ -149,6 +151,7 @@ fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<Erof
     features.push(Feature::DevicesOrSecondHead);
     let has_long_addresses = features.contains(&Feature::Bits48);
     let of_small_files = superblocks.iter().filter(|layer| layer.packed.is_some());
+    // One bit an algorithm, so that equal ones count once.
     let algorithms = of_small_files.flat_map(|layer| &layer.compression).fold(0u32, |all, one| all | 1 << one.number());
     if !has_long_addresses && algorithms.count_ones() > SMALL_FILE_ALGORITHMS {
         let why = "the layers have small files of more than two codecs: build those of a third with --fragments none";
@@ -158,8 +161,10 @@ fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<Erof
     let refer = u16::try_from(layers.len()).unwrap_or(u16::MAX);
     let mut options = ErofsOptions::default();
     options.build.codec = Choice::new(Codec::None);
+    // Long addresses only if a layer has them already: they need a newer Linux.
     options.features = if has_long_addresses { Features::BITS_48 } else { Features::empty() };
     options.block_size = first.block_size;
+    // The oldest that reads all layers: the merged image must not need more.
     options.target_kernel = Kernel::needed(&features);
     options.refer = refer;
     Ok(options)

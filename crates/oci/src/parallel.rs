@@ -23,8 +23,10 @@ pub(crate) fn for_each_layer<T: Send>(
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::with_capacity(sizes.len()));
     let run = || {
+        // Only the number has to be unique; the results are handed over under the mutex.
         while let Some(&number) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = work(number, &shares.options(options, sizes[number]));
+            // The first error decides, so the layers after it would be built in vain.
             if result.is_err() {
                 next.store(order.len(), Ordering::Relaxed);
             }
@@ -32,6 +34,7 @@ pub(crate) fn for_each_layer<T: Send>(
         }
     };
     std::thread::scope(|scope| {
+        // The calling thread is one of those that work.
         for _ in 1..shares.at_once {
             // Where no thread can be had, the others do the work.
             if threads::named("packfs-layer").start_in(scope, run).is_err() {
@@ -61,6 +64,7 @@ impl LayerShares {
         LayerShares {
             threads,
             memory: options.common().memory,
+            // Without threads, everything happens on the calling one.
             at_once: threads.min(sizes.len()).max(1),
             total: sizes.iter().fold(0, |total: u64, size| total.saturating_add(*size)),
         }
@@ -70,9 +74,11 @@ impl LayerShares {
     /// time have less than twice the threads.
     fn options(&self, options: &AnyOptions, size: u64) -> AnyOptions {
         let mut share = options.clone();
+        // 128 bits: the product of threads and a length from a document could overflow 64.
         let wanted = (self.threads as u128 * u128::from(size)).div_ceil(u128::from(self.total.max(1)));
         let least = self.threads.min(1);
         share.common_mut().threads = usize::try_from(wanted).unwrap_or(usize::MAX).clamp(least, self.threads);
+        // Evenly, and not by length: whichever layers are built at the same time, the sum stays below the limit.
         share.common_mut().memory = self.memory / self.at_once as u64;
         share
     }

@@ -22,6 +22,7 @@ const STAGING: &str = ".packfs-push-";
 pub(crate) fn address(path: &Path) -> Option<&str> {
     let text = path.to_str()?;
     let (scheme, _) = text.split_once("://")?;
+    // Schemes are compared without case (RFC 3986, 3.1).
     SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(text)
 }
 
@@ -64,6 +65,7 @@ impl RegistryWriter {
             || Error::unsupported(repository.name(), "an image is written under a tag, as in oci://HOST/NAME:TAG");
         let tag = repository.tag().ok_or_else(no_tag)?;
         let existing = repository.manifest(&tag)?;
+        // Before layers are built. A tag moves only if that is wanted.
         if existing.is_some() && !force {
             return Err(Error::Exists { layout: repository.name().into(), name: tag });
         }
@@ -79,6 +81,7 @@ impl RegistryWriter {
         open: &dyn Fn() -> std::io::Result<Box<dyn std::io::Read>>,
     ) -> Result<()> {
         let digest = digest.to_string();
+        // A question costs one request, and may save gigabytes.
         if !self.repository.has_blob(&digest)? {
             self.repository.push_blob(&digest, len, open)?;
         }
@@ -113,6 +116,7 @@ impl ImageDestination for RegistryWriter {
     }
 
     fn has_intact(&self, blob: &Descriptor) -> bool {
+        // The registry compared the digest when it took the blob. Reading it again would cost as much as sending it.
         self.repository.has_blob(&blob.digest.to_string()).unwrap_or(false)
     }
 
@@ -124,6 +128,7 @@ impl ImageDestination for RegistryWriter {
     fn add_file(&self, file: &Path, media_type: &str) -> Result<Descriptor> {
         let (digest, len) = hash_file(file)?;
         self.send(&digest, len, &|| Ok(Box::new(std::fs::File::open(file)?)))?;
+        // Layers lie in a temporary directory, and the next one needs the room.
         std::fs::remove_file(file).map_err(Error::io("cannot remove", file))?;
         Ok(Descriptor::new(media_type, digest, len))
     }
@@ -141,8 +146,10 @@ impl ImageDestination for RegistryWriter {
     }
 
     fn commit(self: Box<Self>, images: Vec<Descriptor>) -> Result<()> {
+        // There is one: `check_names` refused all others.
         for image in images {
             let missing = || Error::damaged(&image.digest, "the registry has lost it");
+            // Sent once more under the tag: registries have no call that gives an existing manifest a name.
             let sent = self.repository.manifest(&image.digest.to_string())?.ok_or_else(missing)?;
             self.repository.push_manifest(&self.tag, &image.media_type, &sent.bytes)?;
         }

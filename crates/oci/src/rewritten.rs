@@ -55,6 +55,7 @@ pub(crate) fn write_image(
         listed_manifests.push(manifest);
     }
     let mut listed = match listed_manifests.pop() {
+        // An image that had an index keeps one, even for a single platform: its annotations have no other place.
         Some(only) if listed_manifests.is_empty() && !image.is_index => only,
         last => {
             listed_manifests.extend(last);

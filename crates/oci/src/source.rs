@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::files::{FileBytes, FileSet};
 use crate::layer::HashedReader;
 
-/// Greatest depth of nested indexes. Layouts have one below `index.json`; a few more do no harm.
+/// Greatest depth of nested indexes. Layouts have one below `index.json`; a few more do no harm, and recursion ends.
 const NESTING_MAX: usize = 4;
 /// Length in bytes of all documents of a source at most. A layout of 500 images for ten platforms has about 60 MB of
 /// them. A list may name another one a thousand times, and that the next: without a limit, reading would never end.
@@ -105,8 +105,10 @@ impl SourceImage {
 
     /// Notes a platform that is not among those `wanted`; returns true if it is one of them.
     fn wants(&mut self, platform: &Platform, wanted: &[Platform]) -> bool {
+        // Without a list, every platform is wanted.
         let is_wanted = wanted.is_empty() || wanted.iter().any(|wanted| platform.is_meant_by(wanted));
         if !is_wanted {
+            // Kept for the message: whoever named the wrong platform sees which there are.
             self.others.push(platform.clone());
         }
         is_wanted
@@ -400,7 +402,9 @@ impl<'o> OpenSource<'o> {
         image.annotations.extend(index.annotations);
         for listed in &index.manifests {
             match &listed.platform {
+                // Attestations of BuildKit: they describe an image by its digest, which a conversion changes.
                 Some(platform) if platform.os == UNKNOWN => {}
+                // Skipped by the index alone, so that manifests of a large image are not even requested.
                 Some(platform) if !image.wants(platform, &self.options.platforms) => {}
                 _ => self.read_manifests(listed, depth + 1, image)?,
             }
@@ -411,6 +415,7 @@ impl<'o> OpenSource<'o> {
     /// Reads a document, which has to be what its descriptor says.
     fn read_found(&self, descriptor: &Descriptor, found: &FileBytes) -> Result<Vec<u8>> {
         let name = self.files.name_of_blob(&descriptor.digest);
+        // Before the bytes are read: a descriptor that lies about the length must not cost the reading.
         check_size(&name, found.size, descriptor.size)?;
         self.count_document(found.size)?;
         found.read_document(&name, Some(&descriptor.digest))
@@ -424,6 +429,7 @@ impl<'o> OpenSource<'o> {
         let diff_ids = config.diff_ids().map_err(|why| Error::unsupported(&config_name, why))?;
         let platform = config.platform();
         let platform = platform.ok_or_else(|| Error::damaged(&config_name, "it names no architecture or no os"))?;
+        // Once more, as an index need not name platforms, and a manifest without an index never does.
         if !image.wants(&platform, &self.options.platforms) {
             return Ok(());
         }
@@ -469,11 +475,13 @@ impl<'o> OpenSource<'o> {
         for image in listed {
             let unnamed = self.read_docker_image(&name, &image)?;
             let tags = image.repo_tags.unwrap_or_default();
+            // `docker save` of an image by its ID leaves the list of names empty.
             if tags.is_empty() {
                 images.push(unnamed);
                 continue;
             }
             for tag in tags {
+                // Each name multiplies what is held of the image, so it counts like an entry of a list.
                 self.count_document(0)?;
                 let mut named = unnamed.clone();
                 named.name = Some(tag);
@@ -490,6 +498,7 @@ impl<'o> OpenSource<'o> {
         let config = ImageConfig::parse(&bytes).map_err(|why| Error::damaged(&config_name, why))?;
         let diff_ids = config.diff_ids().map_err(|why| Error::unsupported(&config_name, why))?;
         check_layers(manifest, image.layers.len(), diff_ids.len())?;
+        // Some tools leave both empty.
         let platform = config.platform().unwrap_or_else(Platform::of_this_machine);
         let mut layers = Vec::new();
         for (path, diff_id) in image.layers.iter().zip(diff_ids) {
@@ -524,6 +533,7 @@ fn check_size(name: &str, found: u64, declared: u64) -> Result<()> {
 }
 
 fn check_layers(name: &str, layers: usize, diff_ids: usize) -> Result<()> {
+    // zip() would silently drop the rest.
     if layers != diff_ids {
         return Err(Error::damaged(name, format!("{layers} layers, and the configuration has {diff_ids} diff_ids")));
     }
@@ -548,6 +558,7 @@ impl LayerForm {
             LayerForm::Tar => {
                 let ending = TAR_LAYERS.iter().find_map(|prefix| layer.media_type.strip_prefix(prefix));
                 match ending {
+                    // `.gzip` is docker's spelling, `+gzip` that of OCI.
                     Some("" | "+gzip" | ".gzip" | "+zstd" | ".zstd") => Ok(()),
                     _ => refuse("not a tar archive: it cannot be converted"),
                 }

@@ -20,6 +20,7 @@ impl StagingDir {
     /// Makes a directory in `parent`, whose name begins with `prefix`; removes those that nobody uses any longer.
     pub(crate) fn create(parent: &Path, prefix: &str) -> Result<Self> {
         remove_abandoned(parent, prefix);
+        // The process ID keeps programs apart, the number those parts of one program that write to the same place.
         for number in 0.. {
             let path = parent.join(format!("{prefix}{}-{number}", std::process::id()));
             match std::fs::create_dir(&path) {
@@ -29,6 +30,7 @@ impl StagingDir {
                     let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
                     return Ok(StagingDir { path, _lock: lock });
                 }
+                // A thousand leftovers are no accident: then the error is better than an endless search.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => {}
                 Err(error) => return Err(Error::io("cannot create", &path)(error)),
             }
@@ -53,8 +55,10 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| is_staging(&entry.file_name(), prefix)) {
         let path = entry.path();
+        // A lock that is free belongs to a program that has ended: the kernel drops locks with the process.
         let is_abandoned =
             File::open(&path).is_ok_and(|dir| flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok());
+        // A symbolic link of this name is not ours; removing through it could reach anything.
         if is_abandoned && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let _ = std::fs::remove_dir_all(&path);
         }
@@ -64,6 +68,7 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
 /// Returns true for the name of a staging directory.
 pub(crate) fn is_staging(name: &OsStr, prefix: &str) -> bool {
     let rest = name.to_str().and_then(|name| name.strip_prefix(prefix));
+    // Only digits and hyphens: user files that happen to begin like this stay.
     rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
 }
 

@@ -34,11 +34,12 @@ use crate::files::DiscardingStore;
 use crate::layer::HashedReader;
 use crate::source::SourceLayer;
 
-/// Beginning of a record, with its version.
+/// Beginning of a record, with its version in the last byte.
 const MAGIC: &[u8; 8] = b"PFSTAR\x00\x01";
 /// Length in bytes of the literal bytes of an operation at most: the memory that a reader has for them.
 const LITERAL_MAX: usize = 64 << 10;
-/// Bytes that are compared or copied at a time: as many as most blocks of images have, or more.
+/// Bytes that are compared or copied at a time: as many as most blocks of images have, or more, so that few blocks are
+/// decoded twice.
 const CHUNK: usize = 1 << 20;
 
 #[cfg(test)]
@@ -83,6 +84,7 @@ pub(crate) fn write_record(
     }
     recorder.add_literally(u64::MAX)?;
     let TarRecorder { archive, record, .. } = recorder;
+    // The archive is read again here, and may be another one by now.
     let found = archive.into_digest();
     if found != layer.diff_id {
         return Err(Error::damaged(display(&layer.name), "it changed while it was read"));
@@ -113,6 +115,7 @@ impl ArchivedFiles {
     fn list(layer: &SourceLayer) -> Result<Self> {
         let contents = decompress::reader(layer.bytes.open()?, &layer.name)?;
         let mut options = archive::Options::default();
+        // Asks the reader where the data lies, instead of for the data.
         options.refer = true;
         let mut tree = Tree::default();
         let mut source = archive::from_stream(contents, &layer.name, options)?;
@@ -131,6 +134,7 @@ impl ArchivedFiles {
             files.paths.push(path.into());
             Ok(())
         })?;
+        // Paths have the order of the tree, records that of the archive, which is read only forwards.
         files.runs.sort_unstable_by_key(|run| run.at);
         Ok(files)
     }
@@ -163,6 +167,7 @@ impl TarRecorder<'_> {
 
     /// Records the next bytes, those of a run, as a range of the file at `path` as far as the image has them.
     fn add_run(&mut self, path: &[u8], run: &ArchivedRun) -> Result<()> {
+        // Another length means another entry of the archive: only the last one of a name is in the image.
         let Some(nid) = find_file(self.image, path)?.filter(|(_, len)| *len == run.file_len).map(|(nid, _)| nid) else {
             return self.add_literally(run.len);
         };
@@ -170,6 +175,7 @@ impl TarRecorder<'_> {
         while done < run.len {
             let got = self.read_archive(run.len - done)?;
             if got == 0 {
+                // The digest, compared at the end, tells an archive that was cut short.
                 return Ok(());
             }
             let offset = run.offset + done;
@@ -220,6 +226,7 @@ impl<'o> RecordWriter<'o> {
     fn add_literal(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.flush_range()?;
         while !bytes.is_empty() {
+            // The buffer never holds as much as an operation may, so at least one byte fits.
             let len = bytes.len().min(LITERAL_MAX - self.literal.len());
             self.literal.extend_from_slice(&bytes[..len]);
             bytes = &bytes[len..];
@@ -231,6 +238,7 @@ impl<'o> RecordWriter<'o> {
     }
 
     fn add_range(&mut self, path: &[u8], file_len: u64, offset: u64, len: u64) -> Result<()> {
+        // Operations have the order of the archive, so one kind is written before the other begins.
         self.flush_literal()?;
         let is_same =
             self.file.as_ref().is_some_and(|(chosen, chosen_len)| **chosen == *path && *chosen_len == file_len);
@@ -274,10 +282,12 @@ impl<'o> RecordWriter<'o> {
             return Ok(());
         }
         let literal = std::mem::take(&mut self.literal);
+        // At most LITERAL_MAX, which fits.
         let len = u32::try_from(literal.len()).unwrap_or(u32::MAX);
         self.write(&[LITERAL])?;
         self.write(&len.to_le_bytes())?;
         self.write(&literal)?;
+        // Kept for its capacity: there are as many literals as files.
         self.literal = literal;
         self.literal.clear();
         Ok(())
@@ -313,6 +323,7 @@ pub(crate) fn rebuild_archive(
             END => break,
             LITERAL => {
                 let len = usize::try_from(u32::from_le_bytes(reader.read_array()?)).unwrap_or(usize::MAX);
+                // The buffer has room for this many; a longer literal would panic.
                 if len > LITERAL_MAX {
                     return Err(damaged(format!("{len} literal bytes in a row are more than {LITERAL_MAX}")));
                 }
@@ -324,6 +335,7 @@ pub(crate) fn rebuild_archive(
                 let file = chosen.as_ref().ok_or_else(|| damaged("a range without a file".into()))?;
                 let offset = u64::from_le_bytes(reader.read_array()?);
                 let len = u64::from_le_bytes(reader.read_array()?);
+                // Before the image is read, and without an overflow.
                 if offset.checked_add(len).is_none_or(|end| end > file.len) {
                     let why = format!("{len} bytes at {offset} go beyond the {} bytes of {}", file.len, file.path);
                     return Err(damaged(why));
@@ -336,6 +348,7 @@ pub(crate) fn rebuild_archive(
             other => return Err(damaged(format!("{other} is not an operation of a tar record"))),
         }
     }
+    // Whatever followed would count for nothing: packfs has not written such a record.
     match read_full(reader.record, &mut buf[..1]).map_err(Error::io("cannot read", name))? {
         0 => Ok(()),
         _ => Err(damaged("there are bytes after its end".into())),

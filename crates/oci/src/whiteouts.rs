@@ -14,6 +14,7 @@ pub(crate) struct OciWhiteouts<'i>(pub(crate) &'i dyn Image);
 
 impl OciWhiteouts<'_> {
     fn is_opaque(&self, dir: Nid) -> Result<bool> {
+        // Most directories have no attributes, so the cheap questions come first.
         if !self.0.may_have_xattrs() || !self.0.stat(dir)?.has_xattrs {
             return Ok(false);
         }
@@ -43,6 +44,7 @@ impl ImageWrapper for OciWhiteouts<'_> {
             return Ok(Stat { kind, ino: 0, mode: 0, uid: 0, gid: 0, mtime, nlink: 1, has_xattrs: false });
         }
         let stat = self.0.stat(nid)?;
+        // OCI marks deleted names by empty files with one link, whatever the device had.
         Ok(if is_whiteout(&stat) { Stat { kind, nlink: 1, ..stat } } else { stat })
     }
 
@@ -56,6 +58,7 @@ impl ImageWrapper for OciWhiteouts<'_> {
         if self.is_opaque(nid)? {
             entries.push(Entry { name: OPAQUE_MARK.into(), nid: OPAQUE_NID });
         }
+        // Readers promise entries sorted by name, which the prefix has changed.
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         // An image of another program may have a file of the name of a mark, too.
         entries.dedup_by(|one, other| one.name == other.name);
@@ -64,6 +67,7 @@ impl ImageWrapper for OciWhiteouts<'_> {
 
     fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
         let entries = ImageWrapper::read_dir(self, dir)?;
+        // By the sorted list, as marks have names that the image does not know.
         let found = entries.binary_search_by(|entry| (*entry.name).cmp(name));
         Ok(found.ok().map(|number| entries[number].nid))
     }
