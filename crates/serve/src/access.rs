@@ -10,7 +10,7 @@ use crate::http::response::HttpResponse;
 
 /// Names of this machine for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-/// Parameter and cookie with the token.
+/// Parameter and cookie with the token. A link can carry the parameter, which is how a browser gets the cookie.
 const TOKEN: &str = "token";
 
 /// Rules of a server.
@@ -40,6 +40,7 @@ impl AccessRules {
     pub(crate) fn check(&self, request: &HttpRequest) -> Result<(), HttpResponse> {
         // HTTP/1.0 has no `Host`, and no browser sends it.
         if let (Some(names), Some(host)) = (&self.names, &request.host)
+            // Without the port: behind a forwarded port, a browser sends that of the other end.
             && !names.contains(&without_port(host).to_ascii_lowercase())
         {
             return Err(RequestRefusal(421, "this server does not have that name").into());
@@ -66,6 +67,8 @@ impl AccessRules {
         // Two slashes at the beginning would name another host.
         let path = path.trim_start_matches('/');
         let place = if query.is_empty() { format!("/{path}") } else { format!("/{path}?{query}") };
+        // HttpOnly keeps it from scripts of served files; Lax sends it with links from elsewhere, but not with their
+        // requests.
         let cookie = format!("{}={token}; HttpOnly; SameSite=Lax; Path=/", self.cookie);
         let moved = HttpResponse::new(303, "text/plain; charset=utf-8", "").with("Location", place);
         moved.with("Set-Cookie", cookie).with("Cache-Control", "no-store")
@@ -73,6 +76,7 @@ impl AccessRules {
 
     fn token_cookie<'r>(&self, request: &'r HttpRequest) -> Option<&'r [u8]> {
         let mut cookies = request.header("cookie")?.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        // The equals sign belongs to it: a longer name may begin in the same way.
         cookies.find_map(|one| one.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"="))
     }
 }
@@ -95,6 +99,7 @@ fn without_port(host: &str) -> &str {
 /// Compares in a time that does not depend on where the two differ.
 fn equal_in_constant_time(sent: &[u8], token: &str) -> bool {
     let differences = sent.iter().zip(token.as_bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+    // The lengths may be told: only the bytes of the token are secret. black_box keeps the loop from being cut short.
     sent.len() == token.len() && std::hint::black_box(differences) == 0
 }
 

@@ -42,6 +42,8 @@ pub(crate) fn describe_image(served: &ServedImage) -> Result<HttpResponse> {
 
 /// Lists a directory.
 pub(crate) fn list_directory(served: &ServedImage, dir: &ResolvedEntry) -> Result<HttpResponse> {
+    // The names are read at once, and attributes only as the answer is written: a directory may have millions of
+    // entries.
     let entries = served.image.image().read_dir(dir.nid)?;
     Ok(json_stream(DirListing { image: Arc::clone(&served.image), entries }))
 }
@@ -175,6 +177,7 @@ impl From<PlacedPiece> for FileExtent {
 pub(crate) fn map_file(served: &ServedImage, request: &HttpRequest) -> Result<HttpResponse> {
     let path = request.parameter("path").unwrap_or_default();
     // Decoded here, since a parameter may contain what is a separator in a path.
+    // `..` and empty names are refused as in a path.
     let Some(path) = url::names(&path) else { return Ok(no_such_path()) };
     let Some(found) = served.find(&path)? else { return Ok(no_such_path()) };
     let FileType::File { size } = found.stat.kind else {

@@ -13,11 +13,12 @@ use crate::routes::RoutedAnswer;
 use crate::server::HttpServerState;
 use crate::slots::ConnectionSlot;
 
-/// Time for the head of a request, from its first byte on or since the connection was made.
+/// Time for the head of a request, from its first byte on or since the connection was made. Not measured; a head is one
+/// packet.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Time that a connection may stay unused between two requests.
 const IDLE_TIME: Duration = Duration::from_secs(15);
-/// Time for a piece of a response, at most a few hundred KiB.
+/// Time for a piece of a response. Pieces have at most a few hundred KiB, so even a slow line manages one.
 const PIECE_TIME: Duration = Duration::from_secs(60);
 /// Bytes to read and forget after a refusal: closing a connection with unread bytes would take the answer away from
 /// the client.
@@ -77,6 +78,7 @@ pub(crate) fn converse(shared: &HttpServerState, mut requests: &[u8], out: &mut 
 /// Says why a request is not answered; returns whether the client could be told.
 fn refuse(shared: &HttpServerState, refusal: RequestRefusal, out: &mut dyn Write) -> bool {
     shared.metrics.count("other", refusal.0);
+    // The request was not understood, so neither is what the client takes: the plainest answer.
     let mode = SendMode { head_only: false, is_1_1: true, keep: false };
     shared.protect(refusal.into()).send(mode, out).is_ok()
 }
@@ -101,6 +103,7 @@ fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) 
     let status = response.status;
     match response.send(mode, out) {
         Ok(keep) => {
+            // Counted once it is sent, when the status is certain.
             shared.metrics.count(route, status);
             keep
         }
@@ -114,6 +117,7 @@ fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) 
             fail(&error);
             false
         }
+        // Nothing was sent yet, so another status can still be sent.
         Err(SendFailure::Content { error, begun: false }) => {
             shared.metrics.count(route, status_of_failure);
             fail(&error).send(mode, out).unwrap_or(false)
@@ -157,6 +161,7 @@ fn read_head(
             Err(_) => return Err(None),
         }
         if !begun {
+            // From the first byte on there is a new deadline, which later bytes do not move.
             (begun, deadline) = (true, Instant::now() + HEAD_TIME);
         }
     }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct ServerMetrics {
     /// By route and status, of which there are few.
+    // A tree, so that the text has the same order each time.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     pub(crate) bytes: AtomicU64,
     pub(crate) connections: AtomicU64,
@@ -33,8 +34,8 @@ impl ServerMetrics {
         let mut one = |name: &str, kind: &str, help: &str, value: u64| {
             put(name, kind, help, &mut std::iter::once((String::new(), value)));
         };
-        one("sent_bytes_total", "counter", "Bytes sent to clients.", self.bytes.load(Relaxed));
         // Relaxed: each counter stands for itself.
+        one("sent_bytes_total", "counter", "Bytes sent to clients.", self.bytes.load(Relaxed));
         one("connections_total", "counter", "Connections accepted.", self.connections.load(Relaxed));
         one("connections_open", "gauge", "Connections now open.", open as u64);
         one("read_failures_total", "counter", "Requests that met an unreadable image.", self.failures.load(Relaxed));

@@ -20,12 +20,13 @@ use crate::metrics::ServerMetrics;
 use crate::served::{ResolvedEntry, ServedFile, ServedImage, SubdirImage};
 use crate::{Error, Result, explorer, list, types};
 
-/// Number of archives to write at once: each has threads and memory of its own.
+/// Number of archives to write at once. Each has threads and memory of its own; downloads take as long as their
+/// clients.
 const ARCHIVES: usize = 4;
-/// Bytes of an archive to decode ahead.
+/// Bytes of an archive to decode ahead: with [`ARCHIVES`], 64 MiB at most.
 const ARCHIVE_MEMORY: u64 = 16 << 20;
 pub(crate) const JSON: &str = "application/json";
-/// Scripts in an image must not act in the name of this server.
+/// Files of an image may be pages. In a sandbox, their scripts cannot act in the name of this server.
 const SANDBOX: &str = "sandbox";
 
 /// The images of a server by their places.
@@ -66,6 +67,7 @@ impl ImageRoutes {
         for mut served in images {
             let name = served.name.clone();
             let mut number = 1;
+            // The route of the counters would hide an image of that name.
             let is_taken = |name: &str| name == METRICS || placed.iter().any(|one| one.served.name == name);
             while served.name.is_empty() || is_taken(&served.name) {
                 number += 1;
@@ -90,6 +92,7 @@ impl ImageRoutes {
         let Some((first, rest)) = request.path.split_first() else {
             return RoutedAnswer::without_image("index", self.list_images());
         };
+        // Compared as bytes: names of files need not be text.
         let Some(placed) = self.images.iter().find(|placed| placed.served.name.as_bytes() == first) else {
             return RoutedAnswer::without_image(
                 "other",
@@ -114,6 +117,7 @@ impl ImageRoutes {
         let served = &placed.served;
         let (first, rest) = path.split_first().map_or((&b""[..], path), |(first, rest)| (first, rest));
         let (route, response) = match (first, rest) {
+            // A path of no components is the page of the image.
             (b"", _) => ("page", explorer_page()),
             (b"image", []) => ("image", Ok(send_image(served, request))),
             (b"files", path) => ("files", send_path(served, request, path)),
@@ -142,6 +146,7 @@ impl ImageRoutes {
         let Some(turn) = ArchivePermit::take(&self.archives) else {
             return Ok(HttpResponse::refuse(503, "too many archives are being written").with("Retry-After", "5"));
         };
+        // The root has no name, so the archive gets that of the image.
         let name = path.last().cloned().unwrap_or_else(|| served.name.clone().into_bytes());
         let file = [&name[..], b".tar"].concat();
         let image = Arc::clone(&served.image);
@@ -151,6 +156,7 @@ impl ImageRoutes {
             all.prefix = path.last().map(|name| OsStr::from_bytes(name).into());
         });
         let write = move |out: &mut dyn Write| {
+            // Held until the archive is written, whatever way that ends.
             let _turn = turn;
             let below = SubdirImage { image: image.image(), root: found.nid };
             tar::write_tar(&below, out, &options, &packfs_blocks::Progress::default())?;
@@ -184,6 +190,7 @@ struct ArchivePermit(Arc<AtomicUsize>);
 impl ArchivePermit {
     fn take(count: &Arc<AtomicUsize>) -> Option<ArchivePermit> {
         // Refused rather than queued: each waits for its client, perhaps for hours.
+        // Relaxed: only the number counts, and nothing is handed over by it.
         let free = |now| (now < ARCHIVES).then_some(now + 1);
         count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok().map(|_| ArchivePermit(Arc::clone(count)))
     }
@@ -209,6 +216,7 @@ fn send_path(served: &ServedImage, request: &HttpRequest, path: &[Vec<u8>]) -> R
     };
     let ResolvedEntry { nid, stat } = found;
     let version =
+        // The inode belongs to the tag: files of one image share its version.
         ContentVersion { etag: format!("\"{}-{:x}\"", served.version, nid.0), modified: date::format(stat.mtime.secs) };
     // The bytes are there only to notice that they change.
     let content = ServedFile { image: Arc::clone(&served.image), bytes: Arc::clone(&served.bytes), nid, size };
@@ -261,6 +269,7 @@ fn html_response(page: Vec<u8>, policy: String) -> HttpResponse {
 }
 
 fn make_nonce() -> Result<String> {
+    // From the system, as whoever guesses a nonce can run scripts on the page.
     let mut random = [0; 16];
     rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(random)))

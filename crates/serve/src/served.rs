@@ -42,8 +42,7 @@ impl ServedImage {
     pub(crate) fn find(&self, path: &[Vec<u8>]) -> Result<Option<ResolvedEntry>> {
         let image = self.image.image();
         let found = match resolve(image, &path.join(&b'/')) {
-            // It leads nowhere.
-            // A browser gets the same answer for a loop as for a path that is not there.
+            // A loop leads nowhere: the answer is that for a path that is not there.
             Err(packfs_image::Error::LinkLoop { .. }) => None,
             found => found?,
         };

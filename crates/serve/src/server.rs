@@ -22,9 +22,9 @@ use crate::served::ServedImage;
 use crate::slots::ConnectionSlots;
 use crate::{Error, Result};
 
-/// Time to wait if the system has no room for another connection.
+/// Time to wait if the system has no room for another connection: short for clients, long enough not to spin.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time for reaching this server itself.
+/// Time for reaching this server itself, which answers at once unless it has ended already.
 const MOMENT: Duration = Duration::from_secs(1);
 /// Stack of a connection's thread: reading follows no recursion deeper than a few formats.
 const STACK: usize = 1 << 20;
@@ -83,7 +83,9 @@ pub(crate) struct HttpServerState {
 impl HttpServerState {
     /// Adds the headers that every response has.
     pub(crate) fn protect(&self, response: HttpResponse) -> HttpResponse {
+        // nosniff: a file of an image must not become a page because its bytes look like one.
         let response = response.with("X-Content-Type-Options", "nosniff");
+        // No other site may embed files of an image, or learn its address from a link.
         response.with("Cross-Origin-Resource-Policy", "same-origin").with("Referrer-Policy", "no-referrer")
     }
 
@@ -176,6 +178,7 @@ pub struct HttpStopper {
 impl HttpStopper {
     /// Ends all connections; [`HttpServer::serve`] returns.
     pub fn stop(&self) {
+        // First the flag, then the connection that wakes the thread: otherwise it could wait again.
         self.slots.stop();
         let mut address = self.address;
         // A server on all addresses cannot be reached by "all".

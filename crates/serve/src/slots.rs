@@ -41,6 +41,7 @@ pub(crate) struct ConnectionSlot {
 
 impl ConnectionSlots {
     pub(crate) fn new(max: usize) -> Self {
+        // At least one, or nobody could ever enter.
         ConnectionSlots { max: max.max(1), state: Mutex::default(), left: Condvar::new() }
     }
 
@@ -69,6 +70,7 @@ impl ConnectionSlots {
 
     /// Returns true if connections should end as soon as they can.
     pub(crate) fn is_crowded(&self) -> bool {
+        // Half is free room for newcomers, before any has to be pushed out.
         self.open() > self.max / 2
     }
 

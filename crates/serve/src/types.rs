@@ -7,6 +7,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// Returns the media type of a file by its name. Text is taken for UTF-8; source code is text.
 pub(crate) fn media_type(name: &[u8]) -> &'static str {
     let lower = name.to_ascii_lowercase();
+    // Only the last ending counts: `.tar.gz` is served as gzip, which is what its bytes are.
     let end = lower.iter().rposition(|byte| *byte == b'.').map_or(&b""[..], |dot| &lower[dot + 1..]);
     match end {
         b"html" | b"htm" | b"xhtml" => "text/html; charset=utf-8",

@@ -110,10 +110,12 @@ fn sum_removed<'d>(old: &Stats, differences: &'d [Difference]) -> BTreeMap<&'d [
     for (n, entry) in old.entries.iter().enumerate() {
         let path = old.path(n);
         // A removed directory stands for everything below it.
+        // Every directory above, so that each removed one sums all that is below it.
         let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
         for path in above.chain([&path[..]]) {
             if let Some(sum) = sums.get_mut(path) {
                 sum.files += u64::from(entry.kind == packfs_image::stats::EntryType::File);
+                // Inodes claim any size, so the sum may overflow; stored bytes lie in the image.
                 sum.size = sum.size.saturating_add(entry.size);
                 sum.stored += entry.stored;
             }

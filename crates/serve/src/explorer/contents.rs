@@ -18,6 +18,7 @@ impl EmbeddedFiles {
     /// Damaged files.
     pub fn read(image: &AnyImage, stats: &Stats, most: u64) -> Result<EmbeddedFiles> {
         let is_file = |n: &usize| stats.entries[*n].kind == EntryType::File && stats.entries[*n].size > 0;
+        // Empty files have nothing to show.
         let mut files: Vec<usize> = (0..stats.entries.len()).filter(is_file).collect();
         files.sort_by_key(|n| stats.entries[*n].size);
         let mut left = most;
@@ -37,10 +38,10 @@ impl EmbeddedFiles {
                 }
                 done += got;
             }
+            // A damaged file may be shorter than its size: it is shown as far as it goes.
             bytes.truncate(done);
             contents.0.insert(n, bytes);
         }
-        // Shorter than its size: shown as far as it goes.
         Ok(contents)
     }
 

@@ -69,6 +69,7 @@ impl ImageModel {
         (model.fragment_bytes, model.metadata) = (stats.fragment_bytes, stats.metadata.clone());
         let mut types = BTreeMap::new();
         for (n, entry) in stats.entries.iter().enumerate() {
+            // Statistics do not have owners and times, so each inode is looked up once more.
             let stat = image.image().stat(entry.nid)?;
             if let EntryType::Link(first) = entry.kind {
                 model.links.insert(n, first);

@@ -11,7 +11,7 @@ use serde::ser::{SerializeTuple, Serializer};
 
 use crate::Result;
 
-/// Most pieces of a file in a page; maps of larger files are left out.
+/// Most pieces of a file in a page; maps of larger files are left out. With blocks of 128 KiB, that is 1 GiB.
 const OF_FILE_MAX: usize = 1 << 13;
 /// Most pieces in a page: about 15 MB of it.
 const MAX: usize = 1 << 19;
@@ -54,6 +54,7 @@ impl BlockMaps {
                 if file.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             // A file without pieces has nothing to show.
+            // A long file leaves its room to the later, smaller ones.
             if file.len() <= most && !file.is_empty() {
                 left -= file.len();
                 pieces.files.insert(n, file);
@@ -65,6 +66,7 @@ impl BlockMaps {
     fn convert_piece(&mut self, placed: &PlacedPiece) -> CompactExtent {
         let stored = placed.stored.map(|at| {
             let way = (at.codec, area_name(at.area), at.partial, at.inline);
+            // A handful of ways in an image, so a search is as fast as a map.
             let known = self.ways.iter().position(|other| *other == way);
             let way = known.unwrap_or_else(|| {
                 self.ways.push(way);

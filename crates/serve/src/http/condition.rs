@@ -45,11 +45,13 @@ impl ContentVersion {
 
     /// Returns true if a range counts: no `If-Range`, or one that names this version.
     pub(crate) fn allows_range(&self, request: &HttpRequest) -> bool {
+        // Only the strong tag, or the exact date (section 13.1.5): parts of two versions must not be joined.
         let named = |text: &[u8]| text.trim_ascii() == self.etag.as_bytes() || self.is_date(text);
         request.header("if-range").is_none_or(named)
     }
 
-    /// Returns true if it was certainly modified after a date. An invalid date does not count (section 13.1.4).
+    /// Returns true if it was certainly modified after a date. An invalid date does not count (section 13.1.4), nor
+    /// does an unknown time of modification.
     fn is_modified_since(&self, text: &[u8]) -> bool {
         let modified = self.modified.as_ref().and_then(|modified| date::parse(modified.as_bytes()));
         modified.zip(date::parse(text)).is_some_and(|(modified, date)| modified > date)
@@ -61,6 +63,7 @@ impl ContentVersion {
 
     /// Returns true if a list of entity tags has this one. Weak ones count only where `weak` says so.
     fn is_in(&self, list: &[u8], weak: bool) -> bool {
+        // `*` stands for any version, and there is one.
         list.trim_ascii() == b"*"
             || list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|tag| {
                 let strong = if weak { tag.strip_prefix(b"W/").unwrap_or(tag) } else { tag };

@@ -7,7 +7,6 @@ const MAX: u64 = 253_402_300_799;
 
 /// Formats seconds since 1970; `None` for times before it and after the year 9999, which inodes may have.
 pub(crate) fn format(secs: i64) -> Option<String> {
-    // Only if both are known is there anything to compare.
     let secs = u64::try_from(secs).ok().filter(|secs| *secs <= MAX)?;
     Some(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(secs)))
 }

@@ -22,6 +22,7 @@ pub(crate) fn parse(header: &[u8], len: u64) -> RangeSelection {
     // A header that is not understood is as good as none.
     let Some(specs) = parse_specs(header) else { return RangeSelection::Whole };
     let parts: Vec<_> = specs.iter().filter_map(|spec| clip_range(*spec, len)).collect();
+    // Ranges that begin behind the end are dropped; only if none is left, the request fails (section 14.1.2).
     match parts.len() {
         0 => RangeSelection::Unsatisfiable,
         // Overlaps would send bytes twice for one request.
@@ -48,6 +49,7 @@ fn parse_spec(text: &str) -> Option<RangeSpec> {
     let (first, last) = text.split_once('-')?;
     match (parse_number(first)?, parse_number(last)?) {
         (None, None) => None,
+        // A range that ends before it begins makes the whole header invalid (section 14.1.1).
         (Some(first), Some(last)) if last < first => None,
         spec => Some(spec),
     }

@@ -2,7 +2,7 @@
 
 use super::url;
 
-/// Longest head in bytes.
+/// Longest head in bytes: room for a long path and cookies, and a bound on what a connection holds.
 pub(crate) const HEAD_MAX: usize = 16 << 10;
 /// Number of headers at most.
 const HEADERS_MAX: usize = 64;
@@ -45,6 +45,7 @@ impl HttpRequest {
         let mut head = httparse::Request::new(&mut headers);
         let len = match head.parse(bytes) {
             Ok(httparse::Status::Complete(len)) if len <= HEAD_MAX => len,
+            // An incomplete head may still grow, but not beyond the limit.
             Ok(httparse::Status::Partial) if bytes.len() < HEAD_MAX => return Ok(None),
             Ok(_) => return Err(RequestRefusal(431, "the head of the request is too long")),
             Err(httparse::Error::TooManyHeaders) => return Err(RequestRefusal(431, "too many headers")),
@@ -77,7 +78,9 @@ impl HttpRequest {
             None => (None, target),
         };
         let (raw_path, query) = target.split_once('?').unwrap_or((target, ""));
+        // A target with a host and no path means `/`.
         let starts = raw_path.starts_with('/') || (authority.is_some() && raw_path.is_empty());
+        // A fragment never leaves a browser; a client that sends one means something else.
         let path = url::components(raw_path.as_bytes()).filter(|_| starts && !target.contains('#'));
         let mut request = HttpRequest {
             mode: SendMode { head_only, is_1_1, keep: is_1_1 },
@@ -93,6 +96,7 @@ impl HttpRequest {
 
     /// Looks at the headers that concern the connection.
     fn take_headers(&mut self) -> Result<(), RequestRefusal> {
+        // A body would be read as the next request (request smuggling), so the connection ends here.
         if self.header("transfer-encoding").is_some() || self.header("content-length").is_some_and(|len| len != b"0") {
             return Err(RequestRefusal(413, "requests have no body here"));
         }
@@ -100,10 +104,12 @@ impl HttpRequest {
         let host = match (hosts.next(), hosts.next()) {
             (Some((_, host)), None) => String::from_utf8(host.clone()).ok(),
             (None, None) if !self.mode.is_1_1 => None,
+            // Two hosts, of which a proxy may have checked the other one, are refused (RFC 9112, section 3.2).
             _ => return Err(RequestRefusal(400, "exactly one Host is needed")),
         };
         self.host = self.host.take().or(host);
         let options = self.header("connection").map(String::from_utf8_lossy).unwrap_or_default();
+        // `keep-alive` of HTTP/1.0 is not honoured: such clients get one response.
         self.mode.keep &= !options.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
         Ok(())
     }

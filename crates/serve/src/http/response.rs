@@ -13,9 +13,9 @@ use super::date;
 use super::range::{self, RangeSelection};
 use super::request::{HttpRequest, RequestRefusal, SendMode};
 
-/// Bytes that are read and sent at a time.
+/// Bytes that are read and sent at a time: the most that a response holds in memory. Not measured.
 const PIECE: u64 = 256 << 10;
-/// Bytes of a chunk.
+/// Bytes of a chunk: its frame of some ten bytes is then nothing beside it. Not measured.
 const CHUNK: usize = 64 << 10;
 
 /// An answer to a request.
@@ -91,12 +91,14 @@ impl HttpResponse {
         version: &ContentVersion,
     ) -> HttpResponse {
         let len = source.len();
+        // `If-Range` first: a range of another version is no range.
         let wanted = match request.header("range").filter(|_| version.allows_range(request)) {
             Some(header) => range::parse(header, len),
             None => RangeSelection::Whole,
         };
         let slices = |slices, end| ResponseBody::Slices { source, slices, end };
         let response = |status, body| HttpResponse { status, headers: Vec::new(), body };
+        // Conditions come before ranges (RFC 9110, section 13.2.2).
         let response = match (version.judge(request), wanted) {
             (ConditionOutcome::NotModified, _) => response(304, ResponseBody::Bytes(Vec::new())),
             (ConditionOutcome::Failed, _) => HttpResponse::refuse(412, "it is another version now"),
@@ -133,6 +135,7 @@ impl HttpResponse {
     }
 
     /// Adds a header. A value that could end it is left out.
+    // File names reach headers, and a newline in one would add headers of its own.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> HttpResponse {
         let value = value.into();
         if !value.bytes().any(|byte| byte.is_ascii_control()) {
@@ -150,8 +153,10 @@ impl HttpResponse {
         }
         let len = self.body.len();
         match len {
+            // A length here would be taken for that of the 200 (RFC 9110, section 8.6).
             Some(_) if self.status == 304 => {}
             Some(len) => put("Content-Length", &len.to_string()),
+            // HTTP/1.0 knows no chunks: there, the end of the connection ends the body.
             None if mode.is_1_1 => put("Transfer-Encoding", "chunked"),
             None => {}
         }
@@ -175,6 +180,7 @@ impl ResponseBody {
             ResponseBody::Bytes(bytes) => Some(bytes.len() as u64),
             ResponseBody::Slices { slices, end, .. } => {
                 let lens = slices.iter().map(|(before, range)| before.len() as u64 + (range.end - range.start));
+                // No overflow: all ranges lie in one source and do not overlap, so headers are all that is added.
                 Some(lens.sum::<u64>() + end.len() as u64)
             }
             ResponseBody::Stream(_) => None,
@@ -191,6 +197,7 @@ impl ResponseBody {
                 out.write_all(&head).map_err(|_| SendFailure::Client)
             }
             ResponseBody::Slices { source, slices, end } => send_slices(&*source, &slices, &end, head, mode, out),
+            // Writing a whole archive to learn that it cannot be read would cost too much for a HEAD.
             ResponseBody::Stream(_) if mode.head_only => out.write_all(&head).map_err(|_| SendFailure::Client),
             ResponseBody::Stream(stream) => {
                 let mut chunks =
@@ -220,13 +227,16 @@ fn send_slices(
     for (before, range) in slices {
         out_buf.extend_from_slice(before.as_bytes());
         let mut at = range.start;
+        // Announced in full, so that a remote source requests it in large parts.
         source.will_read(range.clone());
         while at < range.end {
             let len = (range.end - at).min(PIECE);
             let from = out_buf.len();
             out_buf.resize(from + usize::try_from(len).unwrap_or(0), 0);
+            // Before each piece: once the image changes, nothing more is sent of it.
             let read = source.check_unchanged().and_then(|()| source.read_exact_at(&mut out_buf[from..], at));
             read.map_err(|error| SendFailure::Content { error: error.into(), begun })?;
+            // The first piece was read for the status alone.
             if mode.head_only {
                 out_buf.truncate(from);
                 return out.write_all(&out_buf).map_err(|_| SendFailure::Client);
@@ -254,6 +264,7 @@ struct ChunkWriter<'o> {
 impl ChunkWriter<'_> {
     fn put(&mut self) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.head);
+        // An empty chunk would end the body.
         let end = if self.chunked && !self.pending.is_empty() {
             bytes.extend_from_slice(format!("{:x}\r\n", self.pending.len()).as_bytes());
             "\r\n"
@@ -279,6 +290,7 @@ impl Write for ChunkWriter<'_> {
         if self.pending.len() == CHUNK
             && let Err(error) = self.put()
         {
+            // The error comes back through the writer of the content, which cannot tell it from its own.
             self.gone = true;
             return Err(error);
         }
@@ -298,6 +310,7 @@ impl From<RequestRefusal> for HttpResponse {
 }
 
 fn content_range(range: &Range<u64>, len: u64) -> String {
+    // Ranges are never empty, so there is a last byte.
     format!("bytes {}-{}/{len}", range.start, range.end - 1)
 }
 

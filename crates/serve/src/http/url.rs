@@ -12,6 +12,7 @@ pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
         let mut digit = || rest.next().and_then(|digit| char::from(*digit).to_digit(16));
         let high = digit()?;
         let low = digit()?;
+        // Two digits of four bits always fit.
         out.push(u8::try_from(high << 4 | low).ok()?);
     }
     Some(out)

@@ -12,9 +12,9 @@ use super::wire::{
     ALLOCATION_ID, HOLE_AND_ZERO, NbdRequest, ONE_CHUNK, ONE_EXTENT, chunk, chunk_head, command, error, simple_reply,
 };
 
-/// Bytes of a piece of data.
+/// Bytes of a piece of data: the memory of a thread for it. Not measured.
 pub(super) const PIECE: usize = 256 << 10;
-/// Number of extents that one reply describes; the client asks again for what follows.
+/// Number of extents that one reply describes, in 8 KiB. The client asks again for what follows.
 const EXTENTS_MAX: usize = 1024;
 /// Room before the data of a piece, for the head of a chunk and its offset.
 const ROOM: usize = chunk::HEAD + 8;
@@ -33,11 +33,13 @@ impl<W: Write> RequestAnswerer<'_, W> {
     /// # Errors
     /// If the client cannot be reached, or must not be told anything more.
     pub(super) fn answer(&self, request: &NbdRequest, buffer: &mut Vec<u8>) -> io::Result<()> {
+        // Unknown flags are refused: a client that sends them relies on something that does not happen.
         match (request.command, request.flags) {
             (command::READ, flags) if flags & !self.read_flags() == 0 => self.read(request, buffer),
             (command::BLOCK_STATUS, flags) if self.agreed.allocation && flags & !ONE_EXTENT == 0 => {
                 self.block_status(request)
             }
+            // Nothing is ever written, so everything is on the disk.
             (command::FLUSH, 0) => self.send(&simple_reply(request.cookie, 0)),
             (command::CACHE, 0) => self.cache(request),
             (command::WRITE | command::TRIM | command::WRITE_ZEROES, _) => self.refuse(request, error::NOT_PERMITTED),
@@ -52,6 +54,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
     /// Returns the end of a request's range, if that lies within the export.
     fn checked_end(&self, request: &NbdRequest) -> Option<u64> {
         let end = request.offset.checked_add(request.len.into())?;
+        // The protocol advises against requests of no bytes, and leaves their meaning open.
         (request.len > 0 && end <= self.agreed.export.bytes.len()).then_some(end)
     }
 
@@ -62,6 +65,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
         if !self.agreed.structured {
             return self.read_simply(request, end, buffer);
         }
+        // In one chunk, all of it would have to be in memory.
         let one_chunk = request.flags & ONE_CHUNK != 0;
         if one_chunk && u64::from(request.len) > as_u64(PIECE) {
             return self.refuse(request, error::OVERFLOW);
@@ -70,9 +74,12 @@ impl<W: Write> RequestAnswerer<'_, W> {
         while at < end {
             // Later pieces begin where a block of any codec may begin.
             let until = if one_chunk { end } else { end.min((at / as_u64(PIECE) + 1) * as_u64(PIECE)) };
+            // Earlier chunks are valid; the error ends the reply.
             let Ok(()) = self.fill_buffer(at, until, buffer) else { return self.refuse(request, error::IO) };
             let last = until == end;
+            // At most a piece, or a request of 32 bits.
             let len = u32::try_from(until - at).unwrap_or(0);
+            // Zeros are sent as a hole: they cost the network nothing, and clients can keep them sparse.
             if !one_chunk && is_zero(&buffer[ROOM..]) {
                 let head = chunk_head(request.cookie, chunk::HOLE, last, 12);
                 self.send(&[&head[..], &at.to_be_bytes(), &len.to_be_bytes()].concat())?;
@@ -96,6 +103,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
         let head = simple_reply(request.cookie, 0);
         let begin = ROOM - head.len();
         buffer[begin..ROOM].copy_from_slice(&head);
+        // Held until the end: a simple reply has no frames, so nothing may come between its parts.
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         out.write_all(&buffer[begin..])?;
         while until < end {
@@ -119,6 +127,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
         let most = if request.flags & ONE_EXTENT != 0 { 1 } else { EXTENTS_MAX };
         let mut content = ALLOCATION_ID.to_be_bytes().to_vec();
         for (len, hole) in self.find_runs(request.offset, end, most) {
+            // A run reaches the end of a request of 32 bits at most.
             content.extend(u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
             content.extend(if hole { HOLE_AND_ZERO } else { 0 }.to_be_bytes());
         }
@@ -146,6 +155,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
                 return runs;
             }
         }
+        // What no extent covers counts as stored.
         let full = runs.len() == most;
         match runs.last_mut() {
             Some((len, false)) => *len += end - at,
@@ -164,6 +174,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
     /// Answers with an error.
     fn refuse(&self, request: &NbdRequest, number: u32) -> io::Result<()> {
         let structured = matches!(request.command, command::READ | command::BLOCK_STATUS) && self.agreed.structured;
+        // Clients that agreed on structured replies take no simple one to a read.
         if !structured {
             return self.send(&simple_reply(request.cookie, number));
         }

@@ -37,6 +37,7 @@ impl ExportList {
     pub(super) fn new(given: Vec<NbdExport>) -> Self {
         let mut exports: Vec<NbdExport> = Vec::new();
         for mut export in given {
+            // Room for the number that a name may get.
             cut(&mut export.name, TEXT_MAX - 32);
             cut(&mut export.description, TEXT_MAX);
             let name = export.name.clone();
@@ -62,6 +63,7 @@ impl ExportList {
 
 /// Cuts a text to at most `max` bytes.
 fn cut(text: &mut String, max: usize) {
+    // A length of 0 is always a boundary.
     let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or(0));
 }

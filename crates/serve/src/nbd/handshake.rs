@@ -14,7 +14,7 @@ use super::wire::{
 const CONTENT_MAX: u32 = 16 << 10;
 /// Number of options that a client may send. Known ones send fewer than ten.
 const OPTIONS_MAX: usize = 64;
-/// Longest range of a request.
+/// Longest range of a request: the one that clients assume if they are told none. It bounds the work for one request.
 pub(super) const REQUEST_MAX: u32 = 32 << 20;
 /// Length and alignment of requests that cost least, as far as clients should know: a page.
 const PREFERRED: u32 = 4096;
@@ -46,6 +46,7 @@ pub(super) fn negotiate<'e>(
     let greeting = [MAGIC.to_be_bytes(), OPTION_MAGIC.to_be_bytes()].concat();
     stream.write_all(&[greeting.as_slice(), &(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes()].concat())?;
     let flags = u32::from_be_bytes(read_array(stream)?);
+    // A flag that is not known may change what comes next, so the protocol wants the connection closed.
     if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
         return Ok(None);
     }
@@ -127,6 +128,7 @@ impl<'e> HandshakeClient<'e> {
         let Some(export) = self.exports.find(name) else { return Ok(HandshakeStep::Leave) };
         let mut bytes = export.bytes.len().to_be_bytes().to_vec();
         bytes.extend(self.export_flags().to_be_bytes());
+        // 124 zeros of a former version of the protocol, unless both sides leave them out.
         bytes.resize(bytes.len() + if self.no_zeroes { 0 } else { 124 }, 0);
         stream.write_all(&bytes)?;
         Ok(HandshakeStep::Serve(self.negotiated(export)))
@@ -171,6 +173,7 @@ impl<'e> HandshakeClient<'e> {
     ) -> io::Result<()> {
         let sets = code == option::SET_META_CONTEXT;
         if sets {
+            // A second request replaces the first, also if it fails.
             self.allocation = None;
         }
         let Some(export) = self.exports.find(name) else {
@@ -190,6 +193,7 @@ impl<'e> HandshakeClient<'e> {
     }
 
     fn export_flags(&self) -> u16 {
+        // The flag may be set only if there are structured replies.
         EXPORT_FLAGS | if self.structured { SEND_DF } else { 0 }
     }
 

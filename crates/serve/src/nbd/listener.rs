@@ -71,6 +71,7 @@ impl SocketListener {
 
 /// Removes a socket on which nobody listens.
 fn clear(path: &Path) -> io::Result<()> {
+    // Not through links: what they lead to is not the socket.
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
@@ -79,6 +80,7 @@ fn clear(path: &Path) -> io::Result<()> {
         }
         Ok(_) => {}
     }
+    // Only connecting tells whether somebody listens: the file outlives a killed server.
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) => Err(error),
@@ -88,5 +90,6 @@ fn clear(path: &Path) -> io::Result<()> {
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let file = fs::symlink_metadata(path)?;
+    // Device and inode: another server's socket at this path is another file.
     Ok((file.dev(), file.ino()))
 }

@@ -20,7 +20,7 @@ use super::session;
 use super::stream::ClientStream;
 use crate::{Error, Result};
 
-/// Time to wait if the system has no room for another connection.
+/// Time to wait if the system has no room for another connection: short for clients, long enough not to spin.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Stack of a connection's thread, which takes requests.
 const STACK: usize = 256 << 10;
@@ -104,6 +104,7 @@ impl NbdServer {
         let listen = |source| Error::Listen { address: address.to_string(), source };
         let listener = match address {
             NbdAddress::Unix(path) => SocketListener::unix(path).map_err(listen)?,
+            // NBD has no token here, and no TLS: everyone who can connect can read.
             NbdAddress::Tcp(tcp) if !tcp.ip().is_loopback() => {
                 return Err(Error::NotLocal { address: tcp.to_string() });
             }
@@ -202,7 +203,7 @@ impl NbdStopper {
         let mut open = self.0.open();
         open.stopped = true;
         open.streams.values().for_each(|stream| stream.hang_up());
-        // Whoever waits for a connection gets an error.
+        // Wakes whoever waits for a connection, with an error; closing the socket would not.
         let _ = shutdown(self.0.listener.fd(), Shutdown::Both);
     }
 }

@@ -13,7 +13,7 @@ use super::transmission::transmit;
 
 /// Time for the whole handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Bytes of requests to read at once.
+/// Bytes of requests to read at once: more than a hundred of them.
 const REQUESTS: usize = 4096;
 
 /// Serves a client until it leaves or does what the protocol forbids.

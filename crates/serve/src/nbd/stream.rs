@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Time for a piece of an answer, a few hundred KiB.
+/// Time for a piece of an answer. Pieces have at most a few hundred KiB, so even a slow line manages one.
 const PIECE_TIME: Duration = Duration::from_secs(60);
 
 /// A connection.
@@ -65,6 +65,7 @@ impl DeadlineStream<'_> {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
+        // What is left, and not the whole time, or each byte would get a new deadline.
         self.stream.set_timeouts(Some(left), Some(left))
     }
 }
@@ -114,6 +115,8 @@ impl Write for ReplyWriter<'_> {
     }
 
     fn write_all(&mut self, mut buf: &[u8]) -> io::Result<()> {
+        // The time runs from the first wait to the end of the piece, so a client that takes byte after byte gains
+        // nothing.
         let mut begun = None;
         while !buf.is_empty() {
             match self.0.write(buf) {

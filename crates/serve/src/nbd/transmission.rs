@@ -42,6 +42,7 @@ pub(super) fn transmit<W: Write + Send>(
                     answers.answer(&request, &mut buffer)?;
                 } else if !queue.push(request) {
                     return Ok(());
+                // One more thread only if work is waiting: most clients ask for one thing at a time.
                 } else if started < threads && queue.is_waiting() {
                     let work = || answer_requests(&queue, &answers, hang_up);
                     match threads::named("packfs-nbd").stack(STACK).start_in(scope, work) {
@@ -54,6 +55,7 @@ pub(super) fn transmit<W: Write + Send>(
                         }
                     }
                 }
+                // After the refusal, which needs no data; the data must be skipped to find the next request.
                 if request.command == command::WRITE {
                     skip_data(requests, request.len)?;
                 }
@@ -72,6 +74,7 @@ fn answer_requests<W: Write>(queue: &RequestQueue, answers: &RequestAnswerer<'_,
     while let Some(request) = queue.pop() {
         if answers.answer(&request, &mut buffer).is_err() {
             queue.abandon();
+            // Whoever reads requests waits in `read`, and only the end of the connection wakes it.
             hang_up();
         }
     }
@@ -92,6 +95,7 @@ fn read_request(requests: &mut impl Read) -> io::Result<Option<NbdRequest>> {
 
 /// Reads and forgets the data of a write.
 fn skip_data(requests: &mut impl Read, len: u32) -> io::Result<()> {
+    // Longer data would be read for minutes only to be dropped.
     if len > REQUEST_MAX {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -125,6 +129,7 @@ impl RequestQueue {
             return false;
         }
         state.requests.push_back(request);
+        // All, as the same condition wakes those that wait for room.
         self.changed.notify_all();
         true
     }

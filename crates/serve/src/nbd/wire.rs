@@ -145,6 +145,7 @@ pub(super) fn parse_info(bytes: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     let name = fields.text()?;
     let count = fields.u16()?;
     let wanted = (0..count).map(|_| fields.u16()).collect::<Option<_>>()?;
+    // Bytes that are left over would mean something else to their sender.
     fields.0.is_empty().then_some((name, wanted))
 }
 
