@@ -21,11 +21,11 @@ use crate::nodes::NodeNumbers;
 const FILE_MAX: usize = 128 << 10;
 /// Number of listed files to remember. Readers are rarely further behind the listing.
 const LISTED: usize = 1 << 15;
-/// Number of readers to follow at the same time.
+/// Number of readers to follow at the same time. Not measured.
 const READERS: usize = 32;
-/// Number of files that a reader may pass over.
+/// Number of files that a reader may pass over: programs skip a file now and then, and still read in order.
 const SKIPPED: u64 = 2;
-/// Number of files in the first batch of a reader; the number doubles from batch to batch.
+/// Number of files in the first batch of a reader. It doubles from batch to batch, so a guess that fails costs little.
 const FIRST: u64 = 8;
 /// Maximum number of files, and roughly of bytes, in a batch.
 const BATCH: u64 = 64;
@@ -102,6 +102,7 @@ impl ListingOrder {
                 self.readers.push_front(OrderReader { next, ..reader });
                 return None;
             }
+            // The second half of a batch is still to come, so the next one is ready before the reader needs it.
             Some(reader) => (reader.last.end.max(next), (reader.batch * 2).clamp(FIRST, BATCH)),
             // The latest reader is probably the one that jumped.
             None => (next, self.readers.front().map_or(0, |latest| latest.batch / 2)),
@@ -166,6 +167,7 @@ impl ReadAheadRequests {
     pub(crate) fn note_listing(&self, files: &[(Nid, u64)]) {
         let Ok(mut order) = self.order.lock() else { return };
         for (nid, size) in files {
+            // Empty files have nothing to store, and larger ones are read ahead by Linux.
             if let Some(size) = usize::try_from(*size).ok().filter(|size| (1..=FILE_MAX).contains(size)) {
                 order.push(*nid, size);
             }
@@ -195,6 +197,7 @@ impl ReadAheadStore {
                 let Some((nid, size)) = file else { continue };
                 let Some(out) = bytes.get_mut(..size) else { continue };
                 // Who asks for a damaged file gets the error.
+                // A short read would be kept by the kernel for ever.
                 let whole = self.image.read_at(nid, out, 0).is_ok_and(|len| len == size);
                 // A store fails once the mount has ended.
                 if let Some(number) = self.nodes.number(nid).filter(|_| whole)

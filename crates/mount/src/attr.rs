@@ -33,6 +33,7 @@ pub(crate) fn inode_attributes(number: INodeNo, stat: &Stat, owner: OwnerOverrid
     FileAttr {
         ino: number,
         size,
+        // In units of 512 bytes, whatever the block size (stat(2)).
         blocks: size.div_ceil(512),
         atime: mtime,
         mtime,

@@ -15,6 +15,7 @@ pub(crate) fn descriptor_number(path: &Path) -> Option<i32> {
     let dirs = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
     let dir = path.parent()?;
     let name = path.file_name()?.to_str()?;
+    // Only digits: `parse` would take a sign as well.
     if !dirs.iter().any(|known| dir == Path::new(known)) || !name.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -38,6 +39,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
+    // Close-on-exec from the start: another thread may start a program at this moment.
     recvmsg(&receiver, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let mut fds = control.drain().flat_map(|message| match message {
         RecvAncillaryMessage::ScmRights(fds) => fds.collect::<Vec<_>>(),

@@ -38,6 +38,7 @@ impl DirListing {
         let begin = first.checked_sub(1).and_then(|before| self.entries.get(before)).map_or(0, |(end, _)| *end);
         let rest = self.entries.get(first..).unwrap_or_default();
         rest.iter().scan(begin, |begin, (end, nid)| {
+            // Ends that a failed conversion has saturated find no bytes, and give an empty name.
             let name = self.names.get(*begin as usize..*end as usize).unwrap_or_default();
             *begin = *end;
             Some((name, *nid))
@@ -71,6 +72,7 @@ impl ListingCache {
             };
             let fitting =
                 kept.iter().take(COUNT).map(|(_, listing)| listing).take_while(|listing| fits(listing)).count();
+            // At least the listing itself, or a large directory would be read again for each piece.
             kept.truncate(fitting.max(1));
         }
         Ok(listing)

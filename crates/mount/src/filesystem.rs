@@ -30,9 +30,9 @@ use crate::trace::ReadTrace;
 
 /// Time for which the kernel may keep names and attributes, which is for ever.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// Longest read to ask the kernel for.
+/// Longest read to ask the kernel for: its own limit for FUSE, 256 pages.
 const READ_MAX: u32 = 1 << 20;
-/// Number of requests, such as those of read-ahead, that nobody waits for yet.
+/// Number of requests, such as those of read-ahead, that nobody waits for yet. Not measured.
 const BACKGROUND: u16 = 64;
 /// Inodes are never used again for other files.
 const GENERATION: Generation = Generation(0);
@@ -78,6 +78,7 @@ thread_local! {
 impl ImageFs {
     /// Counts a request and returns the inode that it is about.
     fn begin(&self, number: INodeNo) -> Nid {
+        // Relaxed: only a change of the number counts.
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.nodes.nid(number)
     }
@@ -135,6 +136,7 @@ impl ImageFs {
         }
         let listing = self.listings.get(&*self.image, dir)?;
         // `.` and `..` have the numbers 0 and 1.
+        // At least 2: `.` and `..` were skipped or added above.
         for (name, nid) in listing.from(next - 2) {
             next += 1;
             if let Some(trace) = &self.trace {
@@ -322,6 +324,7 @@ impl Filesystem for ImageFs {
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let nid = self.begin(number);
+        // Answered once: after ENOSYS, the kernel asks for no attributes of this mount any more.
         if !self.image.may_have_xattrs() {
             return reply.error(Errno::ENOSYS);
         }
@@ -339,6 +342,7 @@ impl Filesystem for ImageFs {
         if !self.image.may_have_xattrs() {
             return reply.error(Errno::ENOSYS);
         }
+        // The user ID stands for CAP_SYS_ADMIN, which a request does not tell.
         match self.xattr_names(nid, request.uid() == 0) {
             Ok(names) => reply_sized(reply, &names, size),
             Err(error) => reply.error(self.failed(number, &error)),
@@ -381,6 +385,7 @@ fn missing_xattr(name: &[u8]) -> Errno {
 fn reply_sized(reply: ReplyXattr, value: &[u8], size: u32) {
     match u32::try_from(value.len()) {
         Ok(len) if size == 0 => reply.size(len),
+        // Too small for the value: the program asks for its length and comes again (getxattr(2)).
         Ok(len) if len <= size => reply.data(value),
         _ => reply.error(Errno::ERANGE),
     }

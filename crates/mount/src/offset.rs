@@ -8,14 +8,15 @@ use packfs_image::source::open::{SNIFF_LEN, sniff};
 
 /// Position of the magic word of a SIF file, behind the line that starts it.
 const SIF_MAGIC: (&[u8], u64) = (b"SIF_MAGIC\0", 32);
-/// Positions of the number of descriptors and of their table in the header of a SIF file.
+/// Positions of the number of descriptors and of their table in the header of a SIF file: they follow launch line,
+/// magic, version, architecture, UUID, two times and the number of free descriptors.
 const SIF_COUNT: u64 = 32 + 10 + 3 + 3 + 16 + 8 + 8 + 8;
 const SIF_TABLE: u64 = SIF_COUNT + 8;
 /// Length of a SIF descriptor, and positions in it: type, use, and where its data is.
 const SIF_LEN: u64 = 585;
 const SIF_USED: usize = 4;
 const SIF_DATA: usize = 17;
-/// Most descriptors to look at.
+/// Most descriptors to look at: Apptainer makes 48 of them.
 const SIF_MAX: u64 = 4096;
 /// Type of a descriptor of a partition.
 const SIF_PARTITION: u32 = 0x4004;
@@ -25,6 +26,7 @@ pub fn find_image(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     if is_image(file, 0)? {
         return Ok(Some(0));
     }
+    // Checked rather than believed: ELF programs without an image are common.
     for candidate in [behind_elf(file)?, in_sif(file)?].into_iter().flatten() {
         if is_image(file, candidate)? {
             return Ok(Some(candidate));
@@ -61,6 +63,7 @@ fn behind_elf(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     }
     // `e_shentsize` and `e_shnum`.
     let (size, count) = if wide { (half(0x3a), half(0x3c)) } else { (half(0x2e), half(0x30)) };
+    // Both factors have 16 bits, so the product cannot overflow.
     Ok(u64::from_le_bytes(table).checked_add(size * count))
 }
 

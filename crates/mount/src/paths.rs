@@ -59,6 +59,7 @@ fn search(image: &dyn Image, root: Nid, wanted: Nid, deadline: Instant) -> Optio
     let mut dirs = vec![(root, Vec::new())];
     while let Some((dir, path)) = dirs.pop() {
         for entry in image.read_dir(dir).unwrap_or_default() {
+            // Before each entry, as a single directory may have millions.
             if Instant::now() >= deadline {
                 return None;
             }
