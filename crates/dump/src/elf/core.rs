@@ -14,9 +14,10 @@ use super::format::{
 use super::{ElfNote, NoteIter, VmcoreInfo};
 use crate::{Error, Result};
 
-/// Maximum number of program headers read.
+/// Maximum number of program headers read. What they say is kept in memory, so a hostile count must not decide how
+/// much.
 const HEADERS_MAX: u64 = 1 << 22;
-/// Maximum number of bytes of notes read.
+/// Maximum number of bytes of notes read: unlike the rest of a core, they are held in memory.
 const NOTES_MAX: u64 = 256 << 20;
 /// Number of program headers read at once.
 const BATCH: usize = 4096;

@@ -44,6 +44,7 @@ impl<'a> Iterator for NoteIter<'a> {
         let (header, rest) = NoteHeader::read_from_prefix(self.bytes.get(self.at..)?).ok()?;
         let namesz = usize::try_from(header.namesz.get()).ok()?;
         let descsz = usize::try_from(header.descsz.get()).ok()?;
+        // Padded to 4 bytes also in 64-bit cores, where the standard would have 8.
         let name_end = namesz.checked_next_multiple_of(4)?;
         let name = rest.get(..namesz)?;
         let desc = rest.get(name_end..)?.get(..descsz)?;

@@ -77,9 +77,11 @@ pub fn to_output(set: &Set, out: &Output, options: &JoinOptions, progress: &Prog
     {
         return Err(Error::TooSmall { path: out.target().to_owned(), len, needed: set.len() });
     }
+    // Before anything is written: zeros at the end of the dump are then there without being written.
     out.set_len(set.len()).map_err(writing())?;
     let sink = JoinSink::new(out, progress);
     pipeline::scope(threads(set, options, gather::PIECE as u64), ReadScratch::default, |pool| {
+        // Two pieces keep a worker busy while the oldest is waited for.
         let mut window = Window::new(2 * options.threads + 2);
         for range in DumpPieces::new(set, u64::MAX) {
             Error::unless_cancelled(progress)?;

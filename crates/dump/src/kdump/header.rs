@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// Maximum number of memory pages: 256 TiB in pages of 4 KiB.
 pub(crate) const PAGES_MAX: u64 = 1 << 36;
-/// Maximum length of notes, and of the description of erased data.
+/// Maximum length of notes, and of the description of erased data: they are held in memory.
 const TEXT_MAX: u64 = 256 << 20;
 
 /// The headers of one file.

@@ -114,6 +114,7 @@ pub fn write(
             page_flags: 0.into(),
         },
         descs: PendingBytes { at: plan.descs_at(), bytes: Vec::new() },
+        // The shared page of zeros comes first, where `zero` refers to.
         data: PendingBytes { at: plan.pages_at(), bytes: vec![0; page] },
         page,
         sink,
@@ -226,6 +227,7 @@ impl PageEncoder {
             return Ok(None);
         }
         let from = bytes.len();
+        // One byte less than a page: what gets no shorter is stored as it is.
         bytes.resize(from + self.page - 1, 0);
         let len = self.encoder.encode(page, &mut bytes[from..])?;
         bytes.truncate(from + len.unwrap_or(0));

@@ -50,6 +50,7 @@ impl ChunkDecoder {
         let len = if coded {
             self.decoder.decode(stored, out).map_err(|error| error.to_string())?
         } else {
+            // A length from the part may exceed the chunk.
             out.get_mut(..stored.len()).ok_or("longer than the chunk")?.copy_from_slice(stored);
             stored.len()
         };
@@ -63,9 +64,11 @@ impl ChunkDecoder {
         let is_there = |page: usize| map[page / 8] >> (page % 8) & 1 == 1;
         let page_len = |page: usize| PAGE.min(out.len() - page * PAGE);
         let kept: usize = (0..pages).filter(|page| is_there(*page)).map(page_len).sum();
+        // A chunk of nothing but zeros has only its map, and nothing to decode.
         if kept > 0 || !rest.is_empty() {
             self.plain(rest, coded, &mut out[..kept])?;
         }
+        // From the end: a page only ever moves over places whose own pages have moved already.
         let mut from = kept;
         for page in (0..pages).rev() {
             let len = PAGE.min(out.len() - page * PAGE);

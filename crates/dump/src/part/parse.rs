@@ -29,6 +29,7 @@ impl SegmentLengths {
         if header.magic != SEGMENT_MAGIC || header.set != *set {
             return None;
         }
+        // In 64 bits, as records and payload together may exceed 32.
         let head = HEADER as u64 + u64::from(header.records.get()) * size_of::<Record>() as u64;
         let whole = (head + u64::from(header.payload.get())).next_multiple_of(ALIGN as u64);
         if whole > u64::from(SEGMENT_MAX) {
@@ -127,6 +128,7 @@ impl ParsedSegment {
         let bytes = bytes.get(..lengths.head).ok_or_else(|| flaw("it is cut off"))?;
         let (mut header, records) =
             SegmentHeader::read_from_prefix(bytes).map_err(|_| flaw("shorter than its header"))?;
+        // The sum counts as zero in itself.
         let expected = std::mem::take(&mut header.sum).get();
         if sum_of_head(&header, records) != expected {
             return Err(flaw("the checksum of its header does not match"));
@@ -169,6 +171,7 @@ impl ParsedSegment {
         self.stretches.reserve_exact(records.len());
         for record in records {
             let stretch = stretch(record, used, chunk)?;
+            // Readers find a stretch by bisection, so order and gaps matter even where nothing is missing.
             if stretch.range.start != at {
                 return Err(flaw(format!("a gap in the dump at byte {at}")));
             }
@@ -196,6 +199,7 @@ impl ParsedSegment {
             self.shards.push(StripeShard { start, end, len, sum: record.sum.get() });
         }
         let longest = self.shards.iter().map(|shard| shard.len).max();
+        // Parity is computed over shards that are padded to the longest.
         if records.len() != usize::from(self.head.data) || longest != Some(self.payload) {
             return Err(flaw(format!("parity of {} segments over {}", self.head.data, records.len())));
         }
@@ -251,6 +255,7 @@ fn stretch(record: &Record, payload_at: u32, chunk: u32) -> Result<DumpStretch, 
     let payload = payload_at..payload_end;
     let squeezed = record.flags.get() & SQUEEZED != 0;
     let kind = record.kind.get();
+    // Only a fill may be longer than a chunk: it needs no buffer.
     let short = len <= u64::from(chunk) && len > 0;
     let known_flags = record.flags.get() & !SQUEEZED == 0;
     let (what, sum) = match kind {

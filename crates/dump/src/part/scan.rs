@@ -10,7 +10,7 @@ use super::parse::{ParsedSegment, SegmentLengths};
 use super::superblock::PartSuperblock;
 use crate::format::{ALIGN, sum};
 
-/// Number of bytes examined at once if there is no segment.
+/// Number of bytes examined at once if there is no segment, so that a damaged area takes few reads.
 const STRIDE: usize = 1 << 18;
 
 /// Result of a step of a scan.
@@ -74,6 +74,7 @@ impl<'a> SegmentScan<'a> {
 
     /// Continues at the next offset after `position` at which a segment may begin.
     fn skip(&mut self, position: u64) -> io::Result<()> {
+        // Segments begin at multiples of ALIGN, so nothing in between is looked at.
         let from = position.saturating_add(ALIGN as u64);
         self.bytes.resize(STRIDE, 0);
         let got = self.source.read_at(&mut self.bytes, from)?;

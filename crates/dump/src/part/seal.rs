@@ -104,6 +104,7 @@ fn put_header(set: &[u8; 16], head: &SegmentHead, records: usize, payload: usize
         sum: 0.into(),
     };
     let place = 0..size_of::<SegmentHeader>();
+    // Written twice: the sum covers the header with 0 in its own place.
     out[place.clone()].copy_from_slice(header.as_bytes());
     header.sum = sum(&out[..head_len]).into();
     out[place].copy_from_slice(header.as_bytes());

@@ -43,6 +43,7 @@ impl PartSuperblock {
         if raw.magic != MAGIC {
             return Err(flaw("not a part of a dump".to_owned()));
         }
+        // Before the checksum, which another version may have elsewhere.
         if raw.version.get() != VERSION {
             return Err(flaw(format!("version {}; this program reads version {VERSION}", raw.version)));
         }

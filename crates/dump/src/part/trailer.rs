@@ -51,6 +51,7 @@ impl PartFooter {
         if sum(&raw.as_bytes()[..ALIGN - 8]) != raw.sum.get() {
             return Err(flaw("its checksum does not match"));
         }
+        // A file or device that was used before may still end with the footer of an earlier dump.
         if raw.set != superblock.set || raw.part.get() != superblock.part {
             return Err(flaw("it belongs to another part"));
         }
@@ -142,6 +143,7 @@ impl SegmentEntry {
             3 => SegmentKind::Checkpoint,
             _ => return None,
         };
+        // In order and without overlap, so that no bytes of the part count twice.
         let aligned = position.is_multiple_of(ALIGN as u64) && (len as usize).is_multiple_of(ALIGN);
         let inside = position >= from && position.checked_add(len.into()).is_some_and(|end| end <= to);
         let data = raw.data.get();
@@ -167,6 +169,7 @@ impl SegmentEntry {
 pub fn find_footer(source: &dyn ReadAt, superblock: &PartSuperblock) -> io::Result<Option<(u64, PartFooter)>> {
     let mut bytes = vec![0; ALIGN];
     let last = source.len().checked_sub(ALIGN as u64);
+    // The one in the superblock first: the last bytes of a device do not belong to the part.
     for position in superblock.footer.into_iter().chain(last) {
         if source.read_at(&mut bytes, position)? < ALIGN {
             continue;
@@ -192,6 +195,7 @@ pub fn read_index(
     let mut position = foot.index;
     let mut from = ALIGN as u64;
     let mut bytes = Vec::new();
+    // Bounded by the segments that are really there, whatever the footer says.
     for _ in 0..foot.indexes {
         let segment = match read_segment(source, superblock, position, &mut bytes)? {
             Ok(segment) if segment.head.kind == SegmentKind::Index => segment,

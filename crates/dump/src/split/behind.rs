@@ -7,7 +7,8 @@ use std::os::fd::AsRawFd;
 use packfs_blocks::Storage;
 use rustix::fs::{Advice, fadvise};
 
-/// Maximum number of bytes in writeback before more are written.
+/// Maximum number of bytes in writeback before more are written. Without it, the kernel collects what memory holds, and
+/// then writes in bursts.
 const WINDOW: u64 = 8 << 20;
 
 /// Tracks a file that is written from front to back.
@@ -30,6 +31,7 @@ impl WriteBehind {
     /// to the disk: the system reports it once, here or when the file is synced.
     pub(super) fn advance(&mut self, storage: &dyn Storage, position: u64) -> io::Result<()> {
         let Some(file) = storage.file().filter(|_| self.on) else { return Ok(()) };
+        // Started at once and waited for later, so that the disk always has something to write.
         self.on = sync_range(file, self.started, position, libc::SYNC_FILE_RANGE_WRITE)?;
         self.started = position;
         let target = position.saturating_sub(WINDOW);

@@ -46,6 +46,8 @@ fn disks(sys: &Path, device: u64) -> Vec<String> {
 }
 
 fn whole_disks(dir: &Path, found: &mut Vec<String>, depth: usize) {
+    // More than any stack of partitions, RAID, encryption and volumes has; without it, a loop of links would recurse
+    // for ever.
     const DEEPEST: usize = 8;
     let dir = match dir.parent() {
         Some(disk) if dir.join("partition").exists() => disk,

@@ -103,6 +103,7 @@ impl FullStripe {
         let encoder = ReedSolomonEncoder::new(self.sealed.len(), payloads.len(), len);
         let mut encoder = encoder.expect("fewer shards than a set may have parts, of even length");
         let mut padded = vec![0; len];
+        // At least 1, as step_by panics at 0.
         for from in (0..longest).step_by(len.max(1)) {
             let to = longest.min(from + len);
             encoder.reset(self.sealed.len(), payloads.len(), to - from).expect("as above");

@@ -130,6 +130,7 @@ impl PartWriter {
         self.put(&sealed.bytes, sealed.head)?;
         let took = begun.elapsed();
         self.busy += took;
+        // A pipe has nothing to flush, and nobody can scan it for checkpoints later.
         if self.sink != PartTarget::Pipe && self.position - self.safe.0 >= self.checkpoint_every {
             self.sync()?;
             self.checkpoint()?;

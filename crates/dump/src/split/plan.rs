@@ -15,7 +15,8 @@ const PROGRAM: u64 = 10 << 20;
 const SLACK: u64 = 16 << 10;
 /// Part of [`SLACK`] that only parity may use.
 const PARITY_ROOM: u64 = 2 * ALIGN as u64;
-/// Approximate length of segments, if memory suffices for as many as needed.
+/// Approximate length of segments, if memory suffices for as many as needed. Each takes one write, so short ones cost
+/// calls, and long ones memory.
 const SEGMENT_LEAST: u64 = 256 << 10;
 const SEGMENT_MOST: u64 = 4 << 20;
 

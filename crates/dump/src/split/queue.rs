@@ -182,6 +182,7 @@ impl SegmentQueue {
         let mut state = self.lock();
         (state.order, state.done) = (order, 0);
         self.for_parts.notify_all();
+        // A thread that panicked obeys nothing: waiting for it would never end.
         while of(&state) & !state.done & !state.gone != 0 {
             state = self.for_conductor.wait(state).expect("no panic under this lock");
         }
@@ -223,6 +224,7 @@ impl SegmentQueue {
     pub(super) fn take(&self, n: usize) -> PartTask {
         let mut state = self.lock();
         loop {
+            // Before segments, which nobody waits for any more.
             if matches!(state.order, QueueOrder::Quit) {
                 return PartTask::Quit;
             }

@@ -224,6 +224,7 @@ fn chunks(source: &FileAt, position: u64, segment: &ParsedSegment) -> std::io::R
 }
 
 fn next(source: &FileAt, superblock: &PartSuperblock, position: u64) -> std::io::Result<Option<(u64, ParsedSegment)>> {
+    // Far enough to pass one segment that is torn.
     let to = position.saturating_add(2 * u64::from(SEGMENT_MAX));
     for found in SegmentScan::new(source, superblock, position..to) {
         if let ScanStep::Segment { position, segment } = found? {

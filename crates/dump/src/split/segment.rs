@@ -102,6 +102,7 @@ impl SegmentBuilder {
     /// Extends the last stretch, if it repeats the same bytes in phase.
     fn grow_fill(&mut self, offset: u64, len: u64, pattern: u64) -> bool {
         let Some((last, ..)) = self.items.last_mut() else { return false };
+        // A pattern has eight bytes: out of step, the stretch would not repeat it from its own beginning.
         let in_step = (offset - last.offset.get()).is_multiple_of(8);
         let is_same = last.kind.get() == RecordKind::Fill as u16 && last.sum.get() == pattern;
         if in_step && is_same {
@@ -113,6 +114,7 @@ impl SegmentBuilder {
     /// Seals the gathered stretches, even if there are none, and starts anew. `head` contains type
     /// and position in the stripe; the range is filled in.
     pub(super) fn seal(&mut self, set: &[u8; 16], head: SegmentHead, buffers: &Buffers) -> SealedSegment {
+        // An empty segment only fills up a stripe; it lies where the dump has got to.
         let start = if self.items.is_empty() { self.end } else { self.start };
         let head = SegmentHead { start, end: self.end, ..head };
         let mut bytes = buffers.take(sealed_len(self.items.len(), self.payload));

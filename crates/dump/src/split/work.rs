@@ -44,7 +44,9 @@ impl SplitWork {
         let manner = WritingManner {
             sink: PartTarget::File,
             direct: false,
+            // At least 1 MiB, as each checkpoint waits for the disk.
             checkpoint_every: options.checkpoint.max(1 << 20),
+            // A stream is gone once it was read.
             can_redo: input.size().is_some(),
         };
         let Some(resumed) = resumed else {
@@ -120,6 +122,7 @@ impl SplitWork {
     pub(super) fn begin(&self, opened: Vec<OpenedPart>) -> Result<Vec<PartWriter>> {
         let mut parts = Vec::new();
         for (mut open, left) in opened.into_iter().zip(&self.left) {
+            // Whatever follows the last good segment is cut off before anything is appended.
             open.cut(left.position)?;
             let storage = open.keep().map_err(Error::io("cannot open", &open.path))?;
             let superblock = PartSuperblock { part: left.number, ..self.superblock.clone() };
