@@ -19,7 +19,7 @@ pub(crate) struct PackedRange {
     pub(crate) packed: Option<usize>,
 }
 
-/// Number of attempts for a codec that cannot fill a cluster by itself.
+/// Number of attempts for a codec that cannot fill a cluster by itself. Each compresses the data once more.
 const TRIES: usize = 6;
 
 /// Packs all of `raw` into clusters, one after the other in `packed`.
@@ -33,6 +33,7 @@ pub(crate) fn fill(
 ) -> Result<()> {
     let mut at = 0;
     let mut out = 0;
+    // A first guess of a ratio of 4; later ones come from the cluster before.
     let mut guess = 4 * cluster;
     while at < raw.len() {
         let rest = &raw[at..];
@@ -42,7 +43,7 @@ pub(crate) fn fill(
             true => encoder.encode_prefix(rest, &mut room[..len])?,
             false => search(encoder, rest, &mut room[..len], guess)?,
         };
-        // Stored uncompressed unless it saves a sector.
+        // Stored uncompressed unless it saves a sector, as EROFS does.
         let piece = match prefix.filter(|prefix| prefix.len.next_multiple_of(sector) < prefix.taken) {
             Some(prefix) => PackedRange { raw: prefix.taken, packed: Some(prefix.len) },
             None => PackedRange { raw: rest.len().min(cluster), packed: None },
@@ -66,7 +67,7 @@ fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -
         match encoder.encode(&src[..taken], dst)? {
             Some(len) => {
                 best = Some(EncodedPrefix { taken, len });
-                // Slightly less than the ratio so far would allow.
+                // Slightly less than the ratio so far would allow, so that the next attempt fits.
                 taken = taken * dst.len() / len.max(1) * 63 / 64;
             }
             None => {
@@ -75,6 +76,7 @@ fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -
             }
         }
         taken = taken.min(too_much - 1);
+        // A gain of less than a 64th is not worth another attempt.
         if best.is_some_and(|best| taken <= best.taken + best.taken / 64) || taken == 0 {
             break;
         }

@@ -21,6 +21,7 @@ pub struct CompareRules {
 
 impl Default for CompareRules {
     fn default() -> Self {
+        // 5 % is the usual level. A change of less than 1 % is of no interest, however certain it is.
         CompareRules { alpha: 0.05, threshold: 0.01 }
     }
 }
@@ -148,6 +149,7 @@ impl ResultsComparison {
     {
         let new = last_samples::<K>(&new.lines);
         let old = last_samples::<K>(&old.lines);
+        // Cells of only one side say nothing about a change, and are listed instead.
         for (key, (_, samples)) in &new {
             let Some((_, before)) = old.get(key) else {
                 self.only_new.push((*key).clone().any());
@@ -225,6 +227,7 @@ fn judge(key: AnyKey, metric: CompareMetric, old: &[f64], new: &[f64], rules: Co
     let before = SampleSummary::of(old)?;
     let after = SampleSummary::of(new)?;
     let constant = |one: &SampleSummary| one.min == one.max;
+    // Sizes do not vary from run to run, so a single byte is a change and needs no test.
     let exact = metric == CompareMetric::Size && constant(&before) && constant(&after);
     let p = if exact { None } else { mann_whitney(old, new) };
     let direction = if after.median > before.median { ChangeVerdict::Worse } else { ChangeVerdict::Better };
@@ -232,6 +235,7 @@ fn judge(key: AnyKey, metric: CompareMetric, old: &[f64], new: &[f64], rules: Co
     let verdict = match p {
         _ if after.median == before.median => ChangeVerdict::Same,
         None => direction,
+        // With so few samples, even sets without overlap could be chance.
         Some(_) if least_probability(old.len(), new.len()) >= rules.alpha => ChangeVerdict::TooFew,
         Some(p) if p < rules.alpha && far => direction,
         Some(_) => ChangeVerdict::Same,

@@ -16,9 +16,10 @@ use crate::memory::{MemoryReader, PageShares};
 use crate::rng::Rng;
 use crate::{Error, Result};
 
-/// Maximum length of a piece of a sample: the largest block of any file system.
+/// Maximum length of a piece of a sample: the largest block of any file system, so that every block size sees whole
+/// blocks.
 const PIECE_MAX: u64 = 1 << 20;
-/// Minimum length of a piece, for small samples.
+/// Minimum length of a piece, so that small samples still come from many places.
 const PIECE_MIN: u64 = 64 << 10;
 /// Amount of incompressible data, enough to measure the speed of any codec.
 const NOISE: usize = 8 << 20;
@@ -79,6 +80,7 @@ impl DataSet {
         let total: u64 = found.iter().map(|(_, len)| len).sum();
         let mut sampler = ShareSampler { total, most, seen: 0, taken: 0 };
         let piece = (most / 16).clamp(PIECE_MIN, PIECE_MAX);
+        // All lengths are known before anything is read, so progress has an end.
         let select = |(path, len): (PathBuf, u64)| {
             let lens = (0..len.div_ceil(piece)).map(|at| (len - at * piece).min(piece));
             let pieces: Vec<bool> = lens.map(|len| sampler.take(len)).collect();
@@ -139,7 +141,9 @@ struct ShareSampler {
 impl ShareSampler {
     fn take(&mut self, len: u64) -> bool {
         self.seen += len;
+        // 128 bits: lengths of dumps multiplied by sizes of samples exceed 64.
         let share = u128::from(self.seen) * u128::from(self.most) / u128::from(self.total.max(1));
+        // Rounded to the nearest, so that one long piece does not use up the share of those after it.
         let take = self.total <= self.most || self.taken == 0 || u128::from(self.taken + len / 2) < share;
         self.taken += if take { len } else { 0 };
         take
@@ -153,9 +157,11 @@ fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>,
         Ok(entries) => entries.iter().map(fs::DirEntry::path).collect(),
         Err(error) => return left_out.push(format!("{}: {error}", display(dir))),
     };
+    // Directories list their entries in any order, and the digest depends on it.
     paths.sort();
     for path in paths {
         Progress::add(&progress.entries, 1);
+        // Links are not followed: files would count twice, and a loop would never end.
         match path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => list(&path, found, left_out, progress),
             Ok(metadata) if metadata.is_file() => found.push((path, metadata.len())),

@@ -23,6 +23,7 @@ pub trait CellExecutor<S: MeasuredCell> {
     /// measurement.
     fn warm_up(&mut self, cell: &S) -> Result<Duration> {
         let begun = Instant::now();
+        // No minimum time: one pass is enough to fill caches.
         self.run(cell, Duration::ZERO)?;
         Ok(begun.elapsed())
     }

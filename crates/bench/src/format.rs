@@ -34,6 +34,7 @@ impl ImageFormat {
             ImageFormat::Squashfs => codec.squashfs_id().is_some(),
             ImageFormat::Erofs => codec.erofs_id().is_some(),
         };
+        // Images without compression exist in both formats, and have no number there.
         id || codec == Codec::None
     }
 }

@@ -78,6 +78,7 @@ impl CodecMatrix {
         }
         let mut cells = Vec::new();
         for data in &self.data {
+            // Noise shows how early a codec gives up, which more threads do not change.
             let threads = if data.name == INCOMPRESSIBLE { &self.threads[..1] } else { &self.threads[..] };
             for &block in &self.blocks {
                 self.policy.check(block, self.sector)?;

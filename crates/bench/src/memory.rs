@@ -60,7 +60,7 @@ impl Default for PageShares {
     }
 }
 
-/// Maximum sum of shares.
+/// Maximum sum of shares, so that a group of pages stays short and the shares hold for small amounts of data.
 const SUM_MAX: usize = 1000;
 
 impl PageShares {
@@ -141,6 +141,7 @@ impl MemoryReader {
         let index = self.next;
         let sum = self.shares.sum() as u64;
         if index.is_multiple_of(sum) {
+            // Another stream of numbers than that of the pages: `!seed` keeps the two apart.
             self.group = self.shares.order(&mut Rng::of(!self.seed, index / sum));
         }
         let kind = usize::try_from(index % sum).ok().and_then(|at| self.group.get(at)).copied();
@@ -223,6 +224,7 @@ fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
         // Writing to a String cannot fail.
         let _ = write!(lines, "{time}.{:06} {process}[{number}]:", rng.below(1_000_000));
         for _ in 0..3 + rng.below(9) {
+            // The lesser of two draws: low ranks are frequent, as in language.
             let rank = rng.below(WORDS.len()).min(rng.below(WORDS.len()));
             let _ = write!(lines, " {}", WORDS[rank]);
         }
@@ -233,6 +235,7 @@ fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
 
 /// Objects of 64 bytes: two nearby pointers, one anywhere, counters, flags and unused fields.
 fn pointers(rng: &mut Rng, page: &mut [u8; PAGE]) {
+    // Pointers of one page lie in one region, as those of a slab do.
     let near = 0xFFFF_8880_0000_0000 + (rng.next() & 0xF_FFFF_F000);
     for object in page.chunks_exact_mut(64) {
         let flags = [0, 1, 0x40, 0x8000_0001][rng.below(4)];
@@ -284,8 +287,10 @@ fn code(rng: &mut Rng, page: &mut [u8; PAGE]) {
     };
     let mut more = true;
     while more {
+        // The lesser of two draws, so that some instructions are frequent.
         let (opcode, operand) = INSTRUCTIONS[rng.below(INSTRUCTIONS.len()).min(rng.below(INSTRUCTIONS.len()))];
         opcode.iter().for_each(|byte| more = put(*byte));
+        // Small numbers are frequent in code: a random shift gives each length the same chance.
         let number = rng.next() >> (rng.next() & 63);
         number.to_le_bytes()[..operand].iter().for_each(|byte| more = put(*byte));
         // The last bytes of a four-byte displacement are its sign.

@@ -75,6 +75,7 @@ pub fn efficiency(one: f64, many: f64, threads: usize) -> Option<f64> {
 /// Returns the Pareto front of points (cost, gain): those for which no other has at most the cost and at least the
 /// gain. Of equal points the first is kept.
 pub fn front(points: &[(f64, f64)]) -> Vec<bool> {
+    // Equal points do not beat each other; the first of them stays.
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
     let on = |(at, point): (usize, &(f64, f64))| {
         !points.iter().any(|other| beats(other, point)) && !points[..at].contains(point)
@@ -86,10 +87,12 @@ pub fn front(points: &[(f64, f64)]) -> Vec<bool> {
 /// compression: those on the upper hull of (time, savings) that begins at (0, 0), sorted by time.
 pub fn hull(points: &[(f64, f64)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|at| points[*at].1 > 0.0).collect();
+    // Of equal times, the greatest savings first: the others are then skipped.
     order.sort_by(|a, b| points[*a].0.total_cmp(&points[*b].0).then(points[*b].1.total_cmp(&points[*a].1)));
     let at = |index: Option<usize>| index.map_or((0.0, 0.0), |index| points[index]);
     let mut hull: Vec<usize> = Vec::new();
     for next in order {
+        // Later points take longer, so one that saves no more is never worth it.
         if points[next].1 <= at(hull.last().copied()).1 {
             continue;
         }
@@ -98,6 +101,7 @@ pub fn hull(points: &[(f64, f64)]) -> Vec<usize> {
             let before = at(hull.len().checked_sub(2).map(|index| hull[index]));
             let last = points[last];
             let next = points[next];
+            // Slopes are compared by products, as two points may have the same time.
             let below = (last.1 - before.1) * (next.0 - before.0) <= (next.1 - before.1) * (last.0 - before.0);
             if !below {
                 break;

@@ -98,14 +98,17 @@ impl StoragePolicy {
     pub fn room(self, raw: &[u8], block: usize, sector: usize) -> Option<usize> {
         let len = raw.len();
         match self {
+            // As much room as a result that pays may take: beyond it, encoders may give up.
             StoragePolicy::Sector if len > sector => Some((len - sector).next_multiple_of(sector)),
             StoragePolicy::Sector => Some(sector),
             StoragePolicy::Squashfs => Some(len.saturating_sub(1)),
             StoragePolicy::Zfs if is_zero(raw) => None,
+            // An eighth has to be saved, and space counts in whole sectors of the pool.
             StoragePolicy::Zfs => Some((len - len / 8) / sector * sector).filter(|room| *room > 0),
             StoragePolicy::Btrfs => len.next_multiple_of(PAGE).checked_sub(PAGE).filter(|room| *room > 0),
             // Only whole clusters are compressed.
             StoragePolicy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER),
+            // No codec here grows data by more.
             StoragePolicy::Raw => Some(len + len / 4 + 1024),
             // Several clusters: each compressed one is shorter than its contents.
             StoragePolicy::Erofs => Some(len + block),
@@ -126,6 +129,7 @@ impl StoragePolicy {
         }
         let header = if self == StoragePolicy::F2fs { F2FS_HEADER } else { 0 };
         match packed.map(|packed| (packed + header).next_multiple_of(unit)) {
+            // Raw output counts even if it is longer than the block: it is the codec that is measured.
             Some(bytes) if bytes < len || self == StoragePolicy::Raw => StoredSize { bytes, compressed: true },
             _ => plain,
         }

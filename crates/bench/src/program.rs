@@ -44,16 +44,20 @@ pub fn run_where(
 ) -> Result<ProgramRun> {
     let name = command.get_program().to_owned();
     let failed = |why: String| Error::Program { program: display(Path::new(&name)).to_string(), why };
+    // A file and not a pipe: a program that says much would wait for a reader that waits for it.
     let mut errors = tempfile::tempfile().map_err(Error::io(std::env::temp_dir()))?;
     let stderr = errors.try_clone().map_err(Error::io(std::env::temp_dir()))?;
     let stdout = if keep_output { Stdio::piped() } else { Stdio::null() };
     command.stdin(input).stdout(stdout).stderr(stderr);
+    // Before the start, so that the time of loading the program counts as well.
     let begun = Instant::now();
     let (mut child, _running) = start(command, failed)?;
     let mut output = Vec::new();
     if let Some(mut pipe) = child.stdout.take() {
+        // To its end before waiting: a program that cannot write does not end.
         pipe.read_to_end(&mut output).map_err(|error| failed(error.to_string()))?;
     }
+    // `wait4` has the usage of this child alone; `getrusage` would add up all children.
     let ended = child.wait4().map_err(|error| failed(error.to_string()))?;
     let wall = begun.elapsed();
     if !good(ended.status) {
@@ -95,6 +99,7 @@ fn signal_all(signal: Signal) {
 }
 
 fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Child, RunningProgram)> {
+    // Held while a program starts: otherwise one could start between `end_all` and its registration.
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     if programs.ending {
         return Err(Error::Interrupted);

@@ -172,6 +172,7 @@ impl CodecMachine {
         let mut wall = Duration::ZERO;
         let mut cpu = Duration::ZERO;
         let mut passes = 0;
+        // At least one pass, whatever the time.
         while passes == 0 || wall < least {
             let (took, spent) = self.pass(workers, blocks, &step)?;
             (wall, cpu, passes) = (wall + took, cpu + spent, passes + 1);
@@ -191,6 +192,7 @@ impl CodecMachine {
         let barrier = Barrier::new(threads);
         let work = |number: usize, worker: &mut CodecWorker| -> Result<(Instant, Instant, Duration)> {
             self.pin(number, threads);
+            // The time begins when all threads are ready.
             barrier.wait();
             let start = Instant::now();
             let cpu = thread_time();
@@ -247,6 +249,7 @@ fn cut(cell: &CodecCell) -> Vec<CodedBlock<'_>> {
             _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
         };
         let whole = PackedRange { raw: raw.len(), packed: None };
+        // Not zeros: every page is touched, and a decoder that writes nothing is noticed.
         CodedBlock { raw, packed: vec![0xA5; room], whole, clusters: Vec::new(), back: vec![0x5A; raw.len()] }
     })
     .collect()
@@ -272,6 +275,7 @@ fn settle(cell: &CodecCell, blocks: &mut [CodedBlock<'_>]) -> PassSizes {
                 sizes.decoded += raw.len() as u64;
                 sizes.kept += 1;
             } else {
+                // Blocks that do not pay are stored as they are, so they are not decoded either.
                 piece.packed = None;
             }
             at += piece.raw;
@@ -284,6 +288,7 @@ fn settle(cell: &CodecCell, blocks: &mut [CodedBlock<'_>]) -> PassSizes {
 fn batches<'b, 'd>(blocks: &'b mut [CodedBlock<'d>], threads: usize) -> Vec<&'b mut [CodedBlock<'d>]> {
     let count = blocks.len().max(1);
     let bytes: usize = blocks.iter().map(|block| block.raw.len()).sum();
+    // By the mean length of blocks, with several batches for each thread so that they end together.
     let many = (BATCH * count / bytes.max(1)).min(count / (threads * BATCHES)).max(1);
     let mut batches: Vec<_> = blocks.chunks_mut(many).collect();
     batches.reverse();

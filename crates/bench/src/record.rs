@@ -222,6 +222,7 @@ impl ResultsFile {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self> {
+        // A line counts once it ends: the last write may have been cut off.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut lines = Vec::new();
         for (number, line) in text[..whole].lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -278,6 +279,7 @@ impl ResultsLog {
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(Error::io(path))?;
         let contents = ResultsFile::parse(path, &text)?;
+        // Before appending, or the next line would become a part of the incomplete one.
         if contents.torn {
             file.set_len(contents.whole).map_err(Error::io(path))?;
         }
@@ -290,6 +292,7 @@ impl ResultsLog {
         let versioned = VersionedLine { packfs_bench: VERSION, line };
         let mut text = serde_json::to_string(&versioned).map_err(|error| Error::io(&self.path)(error.into()))?;
         text.push('\n');
+        // Not flushed to the disk: a crash of the machine may lose lines, a killed program loses none.
         self.file.write_all(text.as_bytes()).map_err(Error::io(&self.path))
     }
 }

@@ -12,6 +12,7 @@ impl Rng {
 
     /// Creates the stream of one of several items that share a seed.
     pub(crate) fn of(seed: u64, index: u64) -> Self {
+        // Mixed twice: neighbouring indexes give streams that have nothing in common.
         Rng(mix(seed ^ mix(index)))
     }
 
@@ -30,6 +31,7 @@ impl Rng {
 
     /// Shuffles a slice.
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
+        // Fisher and Yates: every order is as likely.
         for last in (1..things.len()).rev() {
             things.swap(last, self.below(last + 1));
         }

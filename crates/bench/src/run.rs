@@ -132,6 +132,7 @@ pub fn run<S: MeasuredCell>(
     watch: &mut dyn FnMut(RunEvent<'_, S>),
 ) -> Result<usize> {
     let missing = |cell: &S| plan.runs.saturating_sub(plan.done.get(&cell.key()).copied().unwrap_or(0));
+    // An interrupted run goes on: only the samples that are missing are measured.
     let mut left: Vec<(&S, u32)> = plan.cells.iter().map(|cell| (cell, missing(cell))).collect();
     left.retain(|(_, runs)| *runs > 0);
     let of = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
@@ -141,8 +142,10 @@ pub fn run<S: MeasuredCell>(
     let mut forecast = TimeForecast::of(left.iter().map(|(_, runs)| *runs));
     for round in 0..=plan.runs {
         let warm_up = round == 0;
+        // Another order in each round: a disturbance, or a cache left by a neighbour, then hits different cells.
         Rng::of(plan.seed, u64::from(round)).shuffle(&mut left);
         let mut broken = Vec::new();
+        // Cells with fewer runs left sit out the last rounds.
         for (cell, runs) in left.iter().filter(|(_, runs)| *runs >= round) {
             watch(RunEvent::Step { number, of, round, left: forecast.left(), cell });
             number += 1;
@@ -156,6 +159,7 @@ pub fn run<S: MeasuredCell>(
                 return Err(Error::Interrupted);
             }
             match outcome {
+                // Measurements are repeated for `least`, for encoding and decoding.
                 Ok(StepOutcome::Warm(one)) => forecast.warmed(begun.elapsed(), one.max(2 * plan.least), *runs),
                 Ok(StepOutcome::Measured(sample)) => {
                     forecast.measured();
@@ -181,6 +185,7 @@ pub fn run<S: MeasuredCell>(
             }
         }
         failed += broken.len();
+        // After the round, as the loop borrows the list.
         left.retain(|(cell, _)| !broken.contains(&cell.key()));
         if warm_up {
             watch(RunEvent::Left(forecast.measuring()));

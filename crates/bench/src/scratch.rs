@@ -9,10 +9,11 @@ use tempfile::TempDir;
 
 use crate::{Error, Result};
 
-/// A directory in memory, on Linux.
+/// A directory in memory, on Linux, so that no disk is measured.
 const MEMORY: &str = "/dev/shm";
 
-/// Number of attempts to remove a directory that an ending program may still write to, and the pause between them.
+/// Number of attempts to remove a directory that an ending program may still write to, and the pause between them: a
+/// second in all.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -54,6 +55,7 @@ impl ScratchDir {
 
     /// Creates a directory in `parent` whose name begins with `prefix`.
     pub fn within(parent: &Path, prefix: &str) -> Result<Self> {
+        // Held until the directory is registered, or `remove_all` could miss it.
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let made = tempfile::Builder::new().prefix(prefix).tempdir_in(parent).map_err(Error::io(parent))?;
         in_use.push(made.path().to_owned());

@@ -73,6 +73,7 @@ fn middle(sorted: &[f64]) -> f64 {
 /// Returns the geometric mean, the correct average of ratios.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
+    // By logarithms: a product of many ratios could leave the range.
     (!values.is_empty()).then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / count).exp())
 }
 
@@ -81,7 +82,8 @@ pub fn arithmetic_mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Maximum number of samples for which the Mann-Whitney test is exact.
+/// Maximum number of samples for which the Mann-Whitney test is exact. Beyond it, counting takes ever longer, and the
+/// approximation is good.
 const EXACT: usize = 50;
 
 /// Returns the two-sided p-value of the Mann-Whitney U test: the probability that two sets of samples of the same
@@ -101,6 +103,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
 /// Returns the smallest p-value that [`mann_whitney`] can give for these numbers of samples, that of sets without
 /// overlap.
 pub fn least_probability(a: usize, b: usize) -> f64 {
+    // Each of the ways to divide the samples is equally likely; two of them have no overlap.
     let ways = (1..=a.min(b)).fold(1.0, |ways, k| ways * (a + b + 1 - k) as f64 / k as f64);
     f64::min(1.0, 2.0 / ways)
 }
@@ -111,6 +114,7 @@ fn doubled_ranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     let rank = |sample: &f64| {
         let below = all.iter().filter(|other| *other < sample).count();
         let equal = all.iter().filter(|other| *other == sample).count();
+        // Doubled, so that the means of ranks are whole numbers.
         2 * below + equal + 1
     };
     all.iter().map(rank).collect()
@@ -121,6 +125,7 @@ fn exact(ranks: &[usize], count: usize, sum: usize) -> f64 {
     let most: usize = ranks.iter().sum();
     let mut ways = vec![vec![0.0; most + 1]; count + 1];
     ways[0][0] = 1.0;
+    // From the greatest down, so that each rank is chosen at most once.
     for &rank in ranks {
         for chosen in (1..=count).rev() {
             for total in (rank..=most).rev() {
@@ -130,6 +135,7 @@ fn exact(ranks: &[usize], count: usize, sum: usize) -> f64 {
     }
     let of = &ways[count];
     let all: f64 = of.iter().sum();
+    // The observed sum belongs to both tails.
     let low: f64 = of[..=sum].iter().sum();
     let high: f64 = of[sum..].iter().sum();
     (2.0 * low.min(high) / all).min(1.0)
@@ -144,9 +150,11 @@ fn approximate(ranks: &[usize], count: usize, sum: usize) -> f64 {
     let equal = |rank: &usize| ranks.iter().filter(|other| *other == rank).count() as f64;
     let ties: f64 = ranks.iter().map(|rank| equal(rank).powi(2) - 1.0).sum();
     let variance = a * b / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)));
+    // If all samples are equal, nothing can differ.
     if variance <= 0.0 {
         return 1.0;
     }
+    // Half a rank less: the sum is a whole number, the normal distribution is not (continuity).
     let z = ((sum as f64 / 2.0 - mean).abs() - 0.5).max(0.0) / variance.sqrt();
     // Both tails of the normal distribution.
     erfc(z / std::f64::consts::SQRT_2)
@@ -156,6 +164,7 @@ fn approximate(ranks: &[usize], count: usize, sum: usize) -> f64 {
 /// fraction.
 fn erfc(x: f64) -> f64 {
     let scale = (-x * x).exp() / std::f64::consts::PI.sqrt();
+    // The series needs few terms for small x, the fraction for large ones.
     if x < 2.0 {
         let mut term = x;
         let mut sum = x;

@@ -16,7 +16,8 @@ use crate::program::{self, ProgramRun};
 use crate::sample::TrialSample;
 use crate::{Error, Result};
 
-/// Bytes of the source that a warm-up packs. The duration of a build is extrapolated from it.
+/// Bytes of the source that a warm-up packs. The duration of a build is extrapolated from it: enough to tell seconds
+/// from minutes.
 const SAMPLE: u64 = 4 << 20;
 
 /// Runs builds of one source. The directory for images belongs to the caller, who removes it.
@@ -64,6 +65,7 @@ impl BuildRunner {
         };
         let ran = program::run_where(&mut command, reads, tool.kind == BuildProgram::Packfs, |status| status.success());
         let made = fs::metadata(&self.image).map(|image| image.len());
+        // Also of a build that failed, as the next one must find the place free.
         let _ = fs::remove_file(&self.image);
         let (ProgramRun { time, peak_memory, output }, made) = (ran?, made.map_err(Error::io(&self.image))?);
         let mut trial = TrialSample { time, bytes: input.bytes, made, peak_memory, stages: BTreeMap::new() };
@@ -73,6 +75,7 @@ impl BuildRunner {
                 why: format!("what it says of the build is not understood: {error}"),
             };
             let built: BuildSummary = serde_json::from_slice(&output).map_err(not_understood)?;
+            // packfs knows its own peak, which is also right where it is below that of this process.
             (trial.peak_memory, trial.stages) = (Some(built.peak_memory), built.stages);
         }
         Ok(trial)

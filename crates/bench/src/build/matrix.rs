@@ -53,6 +53,7 @@ impl BuildMatrix {
         for tool in tools {
             for key in self.keys(tool)? {
                 match tool.kind.refuses(&key) {
+                    // Different features may come to the same for a codec, and are measured once.
                     None if cells.iter().all(|cell| cell.key != key) => cells.push(BuildCell { key }),
                     Some(why) if !left_out.contains(&why) => left_out.push(why),
                     _ => {}

@@ -53,11 +53,13 @@ impl ScalingModel {
     /// duration, `processors` the number of processors of the machine.
     pub fn of(stages: &BTreeMap<String, f64>, seconds: f64, processors: usize) -> Option<Self> {
         let stage = |name: &str| stages.get(name).copied();
+        // `write` includes what workers wrote, which old results do not name.
         let write_apart = stage("write_apart").unwrap_or(0.0);
         let order = stage("order")? + stage("stream")?;
         let write = stage("write")? - write_apart;
         let flowing = order + write + stage("wait")?;
         Some(ScalingModel {
+            // Rounding of the stages may exceed the whole.
             serial: (seconds - flowing).max(0.0),
             order,
             write,
@@ -93,6 +95,7 @@ impl ScalingModel {
         let flowing = match threads {
             0 => self.conducting() + self.work(),
             n => {
+                // With more threads than processors, as many processors as threads are assumed.
                 let shared = (self.conducting() + self.work()) / self.processors.max(n) as f64;
                 self.alone().max(self.work() / n as f64).max(shared)
             }

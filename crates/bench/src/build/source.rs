@@ -121,6 +121,7 @@ impl Listing {
 
     fn note(&mut self, path: &Path, metadata: &Metadata) {
         let len = if metadata.is_file() { metadata.len() } else { 0 };
+        // Names and not paths: the same tree at another place is the same source.
         self.known.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
         self.known.extend_from_slice(&metadata.mode().to_le_bytes());
         self.known.extend_from_slice(&len.to_le_bytes());
@@ -128,6 +129,7 @@ impl Listing {
     }
 
     fn is_new(&mut self, metadata: &Metadata) -> bool {
+        // A file with one name needs no entry in the set.
         metadata.nlink() == 1 || self.linked.insert((metadata.dev(), metadata.ino()))
     }
 }

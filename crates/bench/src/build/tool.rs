@@ -61,6 +61,7 @@ impl BuildProgram {
     /// Returns the reason why it does not support a cell. Limits of single versions are not known in advance.
     pub fn refuses(self, key: &BuildKey) -> Option<String> {
         let codec = key.codec.split(':').next().unwrap_or_default();
+        // tar2sqfs has no options for them, so only the cell with both is the same work.
         let partly = self == BuildProgram::Tar2sqfs && key.features != ImageFeatures::ALL.to_string();
         let why = match self {
             BuildProgram::Packfs => return None,
@@ -191,6 +192,7 @@ fn mksquashfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
         Settings::Lzo { algorithm, level } => {
             args.extend(comp("lzo"));
             args.extend(option("algorithm", lzo(*algorithm).into()));
+            // The fast algorithms have no level.
             if *level > 0 {
                 args.extend(option("compression-level", level.to_string()));
             }
@@ -235,6 +237,7 @@ fn mkfs_erofs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
         Settings::None => return Ok(args),
         Settings::Lz4 { acceleration: 1 } => "lz4".into(),
         Settings::Lz4hc { level } => format!("lz4hc,level={level}"),
+        // The deflate of mkfs.erofs itself ends at level 9; libdeflate goes to 12.
         Settings::Deflate { level } if *level < 10 => format!("deflate,level={level}"),
         Settings::Deflate { level } => format!("libdeflate,level={level}"),
         Settings::Zstd { level, .. } => format!("zstd,level={level}"),
@@ -242,6 +245,7 @@ fn mkfs_erofs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
         _ => return Err(unknown("mkfs.erofs", key)),
     };
     args.extend([format!("-z{codec}"), format!("-C{}", key.block)]);
+    // The words are those of mkfs.erofs.
     if !key.features.is_empty() {
         args.push(format!("-E{}", key.features));
     }

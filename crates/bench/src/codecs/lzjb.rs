@@ -23,6 +23,7 @@ impl LzjbEncoder {
     fn find(&mut self, src: &[u8], at: usize) -> Option<(usize, usize)> {
         let three = src.get(at..at + LENGTH_MIN)?;
         let word = u32::from(three[0]) << 16 | u32::from(three[1]) << 8 | u32::from(three[2]);
+        // The upper ten bits of a multiplicative hash: 1,024 slots.
         let slot = &mut self.0[(word.wrapping_mul(0x9E37_79B1) >> 22) as usize];
         let seen = std::mem::replace(slot, u32::try_from(at + 1).ok()?) as usize;
         let from = seen.checked_sub(1)?;
@@ -30,6 +31,7 @@ impl LzjbEncoder {
             return None;
         }
         let most = LENGTH_MAX.min(src.len() - at);
+        // The match may reach into the bytes that it makes, as runs do.
         let alike = src[from..].iter().zip(&src[at..at + most]).take_while(|(a, b)| a == b).count();
         Some((from, alike))
     }
@@ -41,6 +43,7 @@ impl Encoder for LzjbEncoder {
         let mut at = 0;
         let mut out = 0;
         let mut flags = 0;
+        // Full from the start, so the first item begins a group.
         let mut item = 8;
         while at < src.len() {
             if item == 8 {
@@ -51,6 +54,7 @@ impl Encoder for LzjbEncoder {
             }
             if let Some((from, len)) = self.find(src, at) {
                 let Some(slots) = dst.get_mut(out..out + 2) else { return Ok(None) };
+                // At most 63 and 1,023: both fit in 16 bits.
                 let [.., high, low] = ((len - LENGTH_MIN) << 10 | (at - from)).to_be_bytes();
                 slots.copy_from_slice(&[high, low]);
                 dst[flags] |= 1 << item;
@@ -87,6 +91,7 @@ impl Decoder for LzjbDecoder {
                 let word = usize::from(*first) << 8 | usize::from(*second);
                 let len = (word >> 10) + LENGTH_MIN;
                 let distance = word & DISTANCE_MAX;
+                // In a damaged stream, a distance may lead before the block, or to bytes that are not there yet.
                 if distance == 0 || distance > out {
                     return Err(corrupt("a match from before the block"));
                 }
@@ -104,6 +109,7 @@ impl Decoder for LzjbDecoder {
 /// Writes `len` bytes at `out`, each a copy of the byte `distance` before it.
 fn repeat(dst: &mut [u8], out: usize, distance: usize, len: usize) {
     if distance >= len {
+        // Without overlap, a copy at once; with it, each byte may be one that was just written.
         dst.copy_within(out - distance..out - distance + len, out);
     } else {
         (out..out + len).for_each(|at| dst[at] = dst[at - distance]);

@@ -65,6 +65,7 @@ impl ZlibStream {
             (*stream).avail_in = len;
             (*stream).next_out = dst.as_mut_ptr();
             (*stream).avail_out = room;
+            // One call with the whole input and output, so that it ends or the room was too small.
             let code = step(stream, sys::Z_FINISH);
             let unread = (*stream).avail_in;
             let unused = (*stream).avail_out;
@@ -76,6 +77,7 @@ impl ZlibStream {
 /// Size of the stream structure, by which the library checks that the caller was compiled for it.
 const STREAM_SIZE: c_int = {
     let size = size_of::<sys::z_stream>();
+    // So that the conversion below cannot cut anything off.
     assert!(size < 1 << 10);
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "asserted above")]
     let size = size as c_int;
@@ -97,6 +99,7 @@ impl Encoder for ZlibEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         match self.0.run(sys::deflateReset, sys::deflate, src, dst)? {
             (sys::Z_STREAM_END, _, written) => Ok(Some(written)),
+            // The room is full: the block is stored as it is.
             (sys::Z_OK | sys::Z_BUF_ERROR, ..) => Ok(None),
             (code, ..) => Err(Error::Library { codec: NAME, why: format!("error {code}") }),
         }
@@ -118,6 +121,7 @@ impl Decoder for ZlibDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let why = match self.0.run(sys::inflateReset, sys::inflate, src, dst)? {
             (sys::Z_STREAM_END, read, written) if read == src.len() => return Ok(written),
+            // A block is one stream: what follows it would be lost without a word.
             (sys::Z_STREAM_END, ..) => "bytes after the stream",
             (sys::Z_OK | sys::Z_BUF_ERROR, ..) => "longer than its block, or cut off",
             _ => "not such a stream, or a damaged one",

@@ -66,6 +66,7 @@ impl ImageFiles {
 
     /// Returns the file with the most data, if it is large enough to read in pieces.
     pub fn largest(&self) -> Option<&ImageFile> {
+        // In reverse, as `max_by_key` returns the last of equal ones: the first by path is the choice.
         let largest = self.files.iter().rev().max_by_key(|file| file.data);
         largest.filter(|file| file.data >= fio::LEAST)
     }

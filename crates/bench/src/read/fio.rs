@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// Bytes per read.
 const PIECE: u64 = 4 << 10;
-/// Minimum length of a file; smaller ones are read too quickly.
+/// Minimum length of a file; smaller ones are read too quickly. A twentieth of it is one piece.
 pub(super) const LEAST: u64 = 20 * PIECE;
 
 /// Mode in which fio reads a file, 4 KiB at a time.
@@ -41,6 +41,7 @@ pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: FioPattern) ->
         FioPattern::Random | FioPattern::Twentieth => "--rw=randread",
     });
     if pattern == FioPattern::Twentieth {
+        // Rounded up, as fio wants whole pieces.
         command.arg(format!("--io_size={}", (len / 20).next_multiple_of(PIECE)));
     }
     let mut name = OsString::from("--filename=");
@@ -92,10 +93,12 @@ pub(super) fn parse(output: &[u8]) -> Result<(PassTiming, u64)> {
     let answer: FioAnswer = serde_json::from_slice(&output[begin..])
         .map_err(|error| failed(format!("its answer is not understood (fio 3 or newer is needed): {error}")))?;
     let [job] = &answer.jobs[..] else { return Err(failed("it answers for another number of jobs than one".into())) };
+    // fio may report an error and still end with success.
     if job.error != 0 || job.read.io_bytes == 0 {
         return Err(failed(format!("it read {} bytes, error {}", job.read.io_bytes, job.error)));
     }
     let FioReads { io_bytes, runtime, lat_ns } = &job.read;
+    // Short reads take less than a millisecond, and would have taken none.
     let wall = (*runtime as f64 * 1e6).max(lat_ns.mean * lat_ns.count as f64);
     let cpu = wall * (job.usr_cpu + job.sys_cpu) / 100.0;
     Ok((PassTiming { wall: whole(wall), cpu: whole(cpu), passes: 1 }, *io_bytes))

@@ -56,10 +56,12 @@ type ReadOutcome = (PassTiming, u64, Option<u64>);
 
 /// Reads files or attributes on a fresh mount.
 fn on_mount(image: &MeasuredImage, data: bool, order: ReadOrder, seed: u64) -> Result<ReadOutcome> {
+    // Chosen before the mount, so that the choice does not warm any cache.
     let paths = chosen(&image.tree, order, seed);
     let mut reader = TimedReader::new(data);
     let mount = MountedImage::new(&image.path, image.format)?;
     let root = mount.root()?;
+    // After the mount, which reads the superblock, and before the time.
     drop_caches()?;
     let begun = Instant::now();
     let cpu = thread_time();
@@ -87,6 +89,7 @@ impl ReadMachine {
 
     fn extract(&self, image: &MeasuredImage, program: &ReadProgram) -> Result<ReadOutcome> {
         let bytes = image.tree.bytes();
+        // In memory, if it has room for twice as much: otherwise the disk is measured, too.
         let place = if has_room(Path::new(MEMORY), 2 * bytes) { Path::new(MEMORY) } else { &self.scratch };
         let dir = ScratchDir::new(Some(place), None)?;
         let ran = program::run(&mut program.extract(&image.path, &dir.path().join("root")), false)?;
@@ -101,6 +104,7 @@ fn has_room(dir: &Path, bytes: u64) -> bool {
 
 /// Drops the page cache and the kernel's caches of attributes.
 fn drop_caches() -> Result<()> {
+    // Dirty pages are not dropped.
     rustix::fs::sync();
     std::fs::write(DROP_CACHES, "3").map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::Program {

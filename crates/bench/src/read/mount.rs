@@ -57,6 +57,7 @@ impl MountedImage {
         let path = PathBuf::from(format!("/proc/{}/root", child.id())).join(place.strip_prefix("/").unwrap_or(&place));
         // From here on, dropping `mount` ends the child.
         let mut mount = MountedImage { child, root: None, path, options: String::new() };
+        // Any other line, or none, means that it failed.
         if ready != "mounted\n" {
             return Err(failed(mount.last_words()));
         }
@@ -96,7 +97,7 @@ impl MountedImage {
         if let Some(mut errors) = self.child.stderr.take() {
             let _ = errors.read_to_string(&mut text);
         }
-        // The rest is advice.
+        // mount(8) says in the first line what is wrong; the rest is advice.
         text.lines().next().map_or_else(|| "it failed without a word".into(), str::to_owned)
     }
 }

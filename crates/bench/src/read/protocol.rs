@@ -70,6 +70,7 @@ impl TimedReader {
             names.extend((!matches!(entry.file_name().to_bytes(), b"." | b"..")).then(|| entry.file_name().to_owned()));
         }
         for name in names {
+            // Attributes of each entry are part of the work, as in `ls -l` and `find`.
             let stat = statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW)?;
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => self.directory(open(dir, &name, OFlags::DIRECTORY)?.as_fd())?,
@@ -91,6 +92,7 @@ impl TimedReader {
 }
 
 fn open(dir: BorrowedFd<'_>, path: impl rustix::path::Arg, more: OFlags) -> Result<OwnedFd, Errno> {
+    // Links are not followed: nothing outside the image may be read.
     openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | more, Mode::empty())
 }
 
