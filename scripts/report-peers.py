@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the tables that compare packfs with its peers, in docs/benchmarking.md and README.md, and those that compare
-formats and codecs, in docs/guide/choosing.md, from the results of scripts/compare-peers.py.
+formats and codecs, in docs/guide/choosing.md, from the results of scripts/compare-peers.py and scripts/python-bench.py.
 
     report-peers.py [--check]
 
@@ -24,6 +24,24 @@ TABLES = {
     "erofs": r"erofs-(?!extract).*",
     "erofs-reading": r"erofs-extract-.*|convert",
     "kernel": r"read-.*",
+}
+
+# Cases of scripts/python-bench.py: how a row begins, and the image or database that it reads.
+PYTHON = {
+    "read, packfs, SquashFS": ("`read`, SquashFS", "set.sqfs"),
+    "read, packfs, EROFS": ("`read`, EROFS", "set.erofs"),
+    "read, PySquashfsImage": ("PySquashfsImage, the same SquashFS image", "set.sqfs"),
+    "read, LMDB with zstd": ("LMDB with zstd a file", "compact/data.mdb"),
+    "read_many, packfs, SquashFS": ("`read_many`, shuffled, SquashFS", "set.sqfs"),
+    "read_many, packfs, EROFS": ("`read_many`, shuffled, EROFS", "set.erofs"),
+    "read_many, packfs, SquashFS 16 KiB": ("`read_many`, shuffled, SquashFS in blocks of 16 KiB", "set16.sqfs"),
+    "read_many, packfs, EROFS 16 KiB": ("`read_many`, shuffled, EROFS in clusters of 16 KiB", "set16.erofs"),
+    "shuffled, LMDB with zstd": ("LMDB with zstd a file, shuffled", "compact/data.mdb"),
+    "names and sizes, packfs": ("names and sizes of an image of 10^6 files", None),
+    "loader, packfs": ("8 processes, `read_many`, stored files", "photos.sqfs"),
+    "loader, packfs mount": ("8 processes, files of `packfs mount`", "photos.sqfs"),
+    "loader, LMDB": ("8 processes, LMDB", "photos.lmdb/data.mdb"),
+    "loader, HDF5": ("8 processes, HDF5", "photos.h5"),
 }
 
 # The README: what a row says, its case, and the programs that it compares. Both do the same work at the same level.
@@ -146,9 +164,32 @@ def choice(cases):
     return "\n".join(lines)
 
 
+def python():
+    """Where the figures of the Python package come from, and its table. Loaders are compared by the time of a clock, all
+    else by processor time."""
+    with open(os.path.join(RESULTS, "python.jsonl"), encoding="utf-8") as file:
+        session, *records = map(json.loads, file)
+    versions = ", ".join(f"{name} {version}" for name, version in session["versions"].items())
+    machine = session["machine"]
+    lines = [f"Measured on {session['date']} at commit {session['commit'][:12]}, on {machine['cores']} cores, Linux "
+             f"{machine['kernel']}, in {session['rounds']} rounds, with {versions}: {session['files']:,} files, and "
+             f"{session['photos']:,} photos for loaders.", "",
+             "| case | MB/CPU s | CPU s | seconds: median (range) | peak MiB | MB stored |", "|---|--:|--:|--:|--:|--:|"]
+    samples = {record["case"]: record["samples"] for record in records}
+    for case, (what, stored) in PYTHON.items():
+        cpu, wall, peak = ([one[key] for one in samples[case]] for key in ("cpu", "wall", "peak_mib"))
+        rate = f"{samples[case][0]['bytes'] / 1e6 / statistics.median(cpu):.0f}" if stored else ""
+        size = f"{session['sizes'][stored] / 1e6:.1f}" if stored else ""
+        lines.append(f"| {what} | {rate} | {seconds(statistics.median(cpu))} | {seconds(statistics.median(wall))} "
+                     f"({seconds(min(wall))}-{seconds(max(wall))}) | {max(peak):.0f} | {size} |")
+    return "\n".join(lines)
+
+
 def main():
     session, cases = read_results("peers.jsonl")
-    regions = {name: table(cases, pattern) for name, pattern in TABLES.items()} | {"about": about(session)}
+    regions = {name: table(cases, pattern) for name, pattern in TABLES.items()}
+    session_of_trees, trees = read_results("trees.jsonl")
+    regions |= {"about": about(session), "trees": f"{about_packfs(session_of_trees)}\n\n{table(trees, '.*')}", "python": python()}
     session_of_choice, choices = read_results("choice.jsonl")
     pages = {
         os.path.join("docs", "benchmarking.md"): regions,

@@ -28,13 +28,13 @@ def cases(data, tmp):
             ("zstd 15", "zstd:15", "-comp zstd -Xcompression-level 15"),
         ]:
             out[f"{name}-{codec.replace(' ', '-')}"] = Case(f"{what} to SquashFS, {codec}", {
-                "packfs": packfs(f"--format squashfs -c {ours}"), "mksquashfs": mksquashfs(theirs)})
+                "packfs": packfs(f"--format squashfs -c {ours}"), "mksquashfs": mksquashfs(theirs)}, usual=False)
         erofs = Step(f"mkfs.erofs --quiet --workers=2 -zlz4hc -C65536 -Efragments,dedupe {tmp}/m.image {root}", f"{tmp}/m.image")
         out[f"{name}-erofs"] = Case(f"{what} to EROFS, packfs's defaults", {
-            "packfs": packfs(f"--format erofs --target-kernel {KERNEL}"), "mkfs.erofs": erofs})
+            "packfs": packfs(f"--format erofs --target-kernel {KERNEL}"), "mkfs.erofs": erofs}, usual=False)
         made = f"{tmp}/{name}.sqfs"
         out[f"{name}-extract"] = Case(f"{what} from an image to a directory, zstd 3", {
             "packfs": Step(f"packfs extract {made} -C {tmp}/p.dir -q -j 2"),
             "unsquashfs": Step(f"unsquashfs -q -n -p 2 -d {tmp}/m.dir {made}")},
-            (f"packfs build {root} -o {made} -f -q -c zstd:3",))
+            (f"packfs build {root} -o {made} -f -q -c zstd:3",), usual=False)
     return out

@@ -38,8 +38,8 @@ fn long_pages_begin_with_their_contents() {
 
 #[test]
 fn changelog_lines_are_short() {
-    let unreleased = unreleased();
-    let lines = list_items(&unreleased);
+    let changes = changes_since_0_2();
+    let lines = list_items(&changes);
     assert!(!lines.is_empty());
     let too_long: Vec<String> = lines.into_iter().filter(|line| words(line) > LINE_WORDS_MAX).collect();
     assert!(
@@ -50,11 +50,21 @@ fn changelog_lines_are_short() {
 }
 
 #[test]
-fn changelog_has_five_highlights() {
-    let unreleased = unreleased();
-    let (_, rest) = unreleased.split_once("\n### Highlights\n").expect("the release begins with its highlights");
-    let highlights = list_items(rest.split("\n### ").next().unwrap());
-    assert_eq!(highlights.len(), HIGHLIGHTS, "{highlights:#?}");
+fn each_release_has_five_highlights() {
+    let changes = changes_since_0_2();
+    let mut releases = 0;
+    for release in changes.split("\n## ").skip(1) {
+        let (version, rest) = release.split_once("\n\n").unwrap();
+        // What is unreleased gets its highlights when it is released.
+        if version == "[Unreleased]" {
+            continue;
+        }
+        releases += 1;
+        let (_, rest) = rest.split_once("### Highlights\n").unwrap_or_else(|| panic!("{version} has no highlights"));
+        let highlights = list_items(rest.split("\n### ").next().unwrap());
+        assert_eq!(highlights.len(), HIGHLIGHTS, "{version}: {highlights:#?}");
+    }
+    assert!(releases > 0);
 }
 
 /// Anchors are those of code hosts and of mdBook, which drop punctuation.
@@ -115,11 +125,12 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Returns what the changelog says about the next release.
-fn unreleased() -> String {
+/// Returns the sections of the changelog that follow its rules, from the unreleased one on: older ones do not.
+fn changes_since_0_2() -> String {
     let text = std::fs::read_to_string(repository().join("CHANGELOG.md")).unwrap();
-    let (_, rest) = text.split_once("\n## [Unreleased]\n").expect("the changelog has a section for the next release");
-    rest.split("\n## ").next().unwrap().to_owned()
+    let begin = text.find("\n## [Unreleased]\n").expect("the changelog has a section for the next release");
+    let end = text.find("\n## [0.2.0]").expect("0.2.0 is in the changelog");
+    text[begin..end].to_owned()
 }
 
 /// Returns the items of all lists, each as one line without its mark.
