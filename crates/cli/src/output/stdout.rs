@@ -108,6 +108,11 @@ impl Write for ResultWriter {
         self.0.write(bytes)
     }
 
+    // The default is a loop around `write`, which takes a fifth of the time of a long listing.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
