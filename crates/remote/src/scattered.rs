@@ -146,7 +146,7 @@ mod tests {
         let mut scattered = ScatteredUnits::default();
         assert_eq!(scattered.note(0..1), None);
         assert_eq!(scattered.announce([3, 3, 9, 10, 20, 30], 3), [3, 9, 10]);
-        assert_eq!(scattered.announce([9, 20, 40], 3), [], "two are on their way, and there is no room");
+        assert_eq!(scattered.announce([9, 20, 40], 3), Vec::<u64>::new(), "two are on their way, and there is no room");
         // A large window has room for those who did not give up.
         assert_eq!(scattered.announce([50, 51, 60], 8), [50, 51, 60]);
         assert_eq!(scattered.announce([70, 71, 80], 8), [70, 71]);
