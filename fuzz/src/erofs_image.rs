@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use packfs_image::erofs::{ReadOptions, ErofsReader};
+use packfs_image::erofs::{ErofsReader, ReadOptions};
 
 /// Byte of the superblock.
 const SUPERBLOCK: usize = 1024;

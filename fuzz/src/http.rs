@@ -7,7 +7,7 @@ use packfs_blocks::{Progress, ReadAt};
 use packfs_image::build::AnyOptions;
 use packfs_image::testing::{Node, Piece, Spec};
 use packfs_image::{AnyImage, OpenOptions, Plan, squashfs};
-use packfs_serve::{HttpOptions, ServedImage, HttpServer};
+use packfs_serve::{HttpOptions, HttpServer, ServedImage};
 
 /// Number of requests to look at: an input could ask for the whole image again and again.
 const REQUESTS_MAX: usize = 20;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
-use packfs_dump::elf::{ElfCore, NoteIter, MemorySegment, VmcoreInfo};
+use packfs_dump::elf::{ElfCore, MemorySegment, NoteIter, VmcoreInfo};
 use packfs_dump::kdump::format::MAGIC;
-use packfs_dump::kdump::{DumpForm, FlattenedFile, KdumpOptions, CoreView, detect, write};
+use packfs_dump::kdump::{CoreView, DumpForm, FlattenedFile, KdumpOptions, detect, write};
 
 /// Where parts of a split dump may begin.
 const ALIGN: usize = 4096;

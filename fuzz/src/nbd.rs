@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use packfs_image::image::Extent;
-use packfs_serve::nbd::{NbdExport, HoleMap, converse};
+use packfs_serve::nbd::{HoleMap, NbdExport, converse};
 
 /// Bytes of the disk: zeros follow text.
 const LEN: usize = 700_000;
