@@ -22,6 +22,7 @@ impl BenchReport {
 fn changed(comparison: &ResultsComparison) -> ReportSection {
     let mut changes: Vec<&MetricChange> =
         comparison.with(ChangeVerdict::Worse).chain(comparison.with(ChangeVerdict::Better)).collect();
+    // A logarithm, so that half and double count alike; without a factor, a change is greater than any other.
     let far = |change: &MetricChange| change.factor().map_or(f64::INFINITY, |factor| factor.ln().abs());
     changes.sort_by(|a, b| {
         let better = |change: &MetricChange| change.verdict == ChangeVerdict::Better;
@@ -114,6 +115,7 @@ fn means(comparison: &ResultsComparison) -> Option<String> {
 
 /// Describes how many differences chance alone would show.
 fn chance(comparison: &ResultsComparison) -> Option<String> {
+    // What has too few samples cannot become significant, not even by chance.
     let tested =
         comparison.changes.iter().filter(|one| one.p.is_some() && one.verdict != ChangeVerdict::TooFew).count();
     (tested > 0).then(|| {
@@ -131,6 +133,7 @@ fn chance(comparison: &ResultsComparison) -> Option<String> {
 fn too_few(comparison: &ResultsComparison) -> Option<String> {
     let count = comparison.with(ChangeVerdict::TooFew).count();
     let alpha = comparison.rules.alpha;
+    // The fewest runs whose clearest outcome is significant; for a very small alpha there are none.
     let enough = (2..100).find(|runs| least_probability(*runs, *runs) < alpha)?;
     (count > 0).then(|| {
         let (what, verb) = if count == 1 { ("quantity differs", "has") } else { ("quantities differ", "have") };
@@ -172,6 +175,7 @@ fn unmatched(comparison: &ResultsComparison) -> Option<String> {
 /// Formats a factor as a change: `+3.10 %`.
 fn percent(factor: f64) -> String {
     let change = three(100.0 * (factor - 1.0));
+    // A change that rounds to 0 has no direction, so it has no sign.
     let sign = if factor > 1.0 && change != "0" { "+" } else { "" };
     format!("{sign}{change} %")
 }

@@ -37,10 +37,10 @@ const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</sum
     is lzo:algorithm=lzo1x_1. Point at a mark, or use the arrow keys, to see its value, spread and command. The field \
     Highlight emphasises a codec or program in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
 
-/// Number of sentences above the charts of a section.
+/// Number of sentences above the charts of a section: without a limit, eight of them kept readers from the first chart.
 const ANSWER: usize = 2;
 
-/// Tables with more rows are folded.
+/// Tables with more rows are folded; one of 216 rows hid the figures to compare it with.
 const LONG: usize = 40;
 
 /// Returns the report as HTML.
@@ -193,6 +193,7 @@ fn put_table(out: &mut String, table: &ReportTable) {
     let numeric = table.numeric();
     let filled = |at: &usize| table.rows.iter().any(|row| !matches!(row.get(*at), None | Some(TableValue::None)));
     let columns: Vec<usize> = beside(&table.columns).into_iter().filter(filled).collect();
+    // Published columns are wide for terminals only: on the page they stand beside what they are compared with.
     let extra = |at: usize| table.columns[at].wide && !table.columns[at].published;
     let class = |at: usize| {
         let classes = [(numeric[at], "number"), (table.columns[at].published, "published"), (extra(at), "extra")];
@@ -209,6 +210,7 @@ fn put_table(out: &mut String, table: &ReportTable) {
     if columns.iter().any(|at| extra(*at)) {
         let _ = writeln!(out, "<label><input type=\"checkbox\"> all {} columns</label>", columns.len());
     }
+    // Focusable and named, so that wide tables can be scrolled by keyboard and are announced by screen readers.
     let _ = write!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\"><table><caption>{title}</caption>\n\
@@ -248,6 +250,7 @@ fn beside(columns: &[TableColumn]) -> Vec<usize> {
     let (published, measured): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(|at| columns[*at].published);
     let alike = |of: &usize| {
         let ends = |at: &&usize| columns[*of].name.ends_with(&format!(" {}", columns[**at].name));
+        // The longest match, because a name that ends in " in MB/s" also ends in " MB/s".
         measured.iter().filter(ends).max_by_key(|at| columns[**at].name.len())
     };
     let mut order = Vec::new();
@@ -260,5 +263,6 @@ fn beside(columns: &[TableColumn]) -> Vec<usize> {
 }
 
 fn escape(text: &str) -> String {
+    // Attributes are in double quotes, so apostrophes are harmless.
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -51,6 +51,7 @@ impl<T> RankingLeaders<T> {
     /// Returns true if tied items differ too much to be called equal.
     pub(super) fn are_noisy(&self) -> bool {
         let (Some((_, first)), Some((_, last))) = (self.0.first(), self.0.last()) else { return false };
+        // Either can be the greater one: trailers begin with the highest cost.
         first.median.max(last.median) > NOISY * first.median.min(last.median)
     }
 

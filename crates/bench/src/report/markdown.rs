@@ -39,5 +39,6 @@ fn one(table: &ReportTable) -> String {
 }
 
 fn escape(text: &str) -> String {
+    // `|` would end the cell, `<` begin HTML, and a line break end the row.
     text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }

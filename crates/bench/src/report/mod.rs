@@ -42,6 +42,7 @@ impl BenchReport {
         sections.extend(published::sections(results));
         sections.push(sessions::overview(results));
         sections.extend(sessions::failures(results));
+        // Sorting by chapter is stable, so within a chapter the order above remains.
         BenchReport { title: sessions::title(results), about: sessions::about(results), sections }.in_order()
     }
 }

@@ -295,6 +295,7 @@ impl ChartPoint {
 fn range(value: f64, time: &SampleSummary, factor: impl Fn(f64) -> f64) -> Option<[f64; 2]> {
     let ends = [factor(time.min) * value, factor(time.max) * value];
     let known = time.count > 1 && ends.iter().all(|end| end.is_finite());
+    // The longest time gives the highest cost, but the lowest speed.
     known.then(|| [ends[0].min(ends[1]), ends[0].max(ends[1])])
 }
 
@@ -362,6 +363,7 @@ impl ReportTable {
 
     /// Returns which columns contain numbers.
     pub(super) fn numeric(&self) -> Vec<bool> {
+        // Blanks do not decide: a column of numbers may have gaps.
         let is_number = |value: &TableValue| !matches!(value, TableValue::Text(_) | TableValue::Command(_));
         (0..self.columns.len()).map(|at| self.rows.iter().all(|row| row.get(at).is_none_or(is_number))).collect()
     }

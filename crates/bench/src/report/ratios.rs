@@ -16,8 +16,10 @@ pub(super) fn charts(comparison: &ResultsComparison) -> Vec<ReportChart> {
 
 fn chart(comparison: &ResultsComparison, metric: CompareMetric) -> Option<ReportChart> {
     let of = comparison.changes.iter().filter(|change| change.metric == metric);
+    // A logarithmic scale has no place for 0.
     let mut changes: Vec<(&MetricChange, f64)> =
         of.filter_map(|change| Some((change, change.factor().filter(|factor| *factor > 0.0)?))).collect();
+    // Exactly 1 is what sizes give that did not change.
     if changes.iter().all(|(_, factor)| *factor == 1.0) {
         return None;
     }
@@ -67,6 +69,7 @@ fn band(comparison: &ResultsComparison, changes: &[(&MetricChange, f64)]) -> [f6
     let mut spreads: Vec<f64> =
         changes.iter().flat_map(|(change, _)| [change.old.spread(), change.new.spread()]).flatten().collect();
     spreads.sort_by(f64::total_cmp);
+    // The median, because one noisy cell would widen the band for all.
     let usual = spreads.get(spreads.len() / 2).copied().unwrap_or(0.0);
     let noise = 1.0 + usual.max(comparison.rules.threshold);
     [1.0 / noise, noise]

@@ -31,10 +31,12 @@ fn sessions(results: &BenchResults) -> ReportTable {
 pub(super) fn date(secs: u64) -> String {
     // Days since 1 March of year 0, so that the leap day is the last of a year.
     let days = secs / 86_400 + 719_468;
+    // The calendar repeats every 400 years, which have 146,097 days.
     let era = days / 146_097;
     let day_of_era = days % 146_097;
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // From March on, every five months have 153 days, so the lengths of months need no table.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = (month_from_march + 2) % 12 + 1;
@@ -70,6 +72,7 @@ fn data(results: &BenchResults) -> Vec<String> {
 fn days(results: &BenchResults) -> String {
     let days = distinct(results.sessions.iter().map(|session| date(session.time)));
     match days.as_slice() {
+        // Sessions are sorted by time, so these are the earliest and the latest day.
         [first, .., last] => format!("{first} to {last}"),
         days => days.concat(),
     }

@@ -47,7 +47,7 @@ pub(super) fn spread(summary: &SampleSummary) -> TableValue {
     summary.spread().map(|spread| 100.0 * spread).into()
 }
 
-/// Converts text to letters, digits and dashes.
+/// Converts text to letters, digits and dashes, because IDs become anchors and names of CSV files.
 pub(super) fn slug(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect()
@@ -103,6 +103,7 @@ pub(super) fn name(text: &str) -> ChartX {
 
 /// Returns every value once, in the order of first occurrence.
 pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    // By comparison, not hashing: some values contain floats, and a report has few of them.
     values.fold(Vec::new(), |mut seen, value| {
         if !seen.contains(&value) {
             seen.push(value);

@@ -104,6 +104,7 @@ impl BenchResults {
 
     /// Returns the row for incompressible data with otherwise equal settings.
     pub fn incompressible(&self, row: &CodecRow) -> Option<&CodecRow> {
+        // Of the same session, and therefore of the same machine.
         self.codecs.iter().filter(|other| other.session == row.session).find(|other| {
             let a = &other.key;
             let b = &row.key;

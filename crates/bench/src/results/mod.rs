@@ -42,7 +42,7 @@ pub struct Disagreement {
     pub factor: f64,
 }
 
-/// Minimum relative difference between sessions that disagree.
+/// Minimum relative difference between sessions that disagree: as much as the spread at which samples count as wide.
 const AGREE: f64 = 0.05;
 
 /// Samples of a cell by session, in file order.
@@ -58,6 +58,7 @@ impl BenchResults {
         results.builds = results.rows::<build::BuildKey, _>(&lines, &mut seen, TrialRow::of);
         results.reads = results.rows::<read::ReadKey, _>(&lines, &mut seen, TrialRow::of);
         results.splits = results.rows::<split::SplitKey, _>(&lines, &mut seen, TrialRow::of);
+        // After the rows, which fill `seen`: superseded sessions and failures that were measured later are left out.
         for line in lines {
             match line {
                 RecordLine::Session(session) if seen.sessions.contains(session.session.as_str()) => {
@@ -131,6 +132,7 @@ where
         let sessions = cells.entry(&measured.key).or_default();
         match sessions.iter_mut().find(|(session, _)| *session == measured.session) {
             Some((_, samples)) => samples.push(&measured.sample),
+            // A list keeps the order of the files, so that the last session is the newest.
             None => sessions.push((&measured.session, vec![&measured.sample])),
         }
     }

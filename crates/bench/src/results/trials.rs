@@ -55,6 +55,7 @@ impl<K> TrialRow<K> {
 
     /// Returns the output length divided by the input length. Below 1 is a gain.
     pub fn ratio(&self) -> Option<f64> {
+        // Joins and checks have no output to relate.
         (self.bytes > 0 && self.made > 0).then(|| self.made as f64 / self.bytes as f64)
     }
 }

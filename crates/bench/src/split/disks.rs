@@ -84,6 +84,7 @@ impl FromStr for DiskProfile {
             ))
         })?;
         Ok(match disks[..] {
+            // A single speed is that of every output, but a failing disk is one particular disk.
             [DiskSpec { speed, fails_after: None }] => DiskProfile::Equal(speed),
             _ => DiskProfile::Disks(disks),
         })
@@ -91,6 +92,7 @@ impl FromStr for DiskProfile {
 }
 
 fn disk(text: &str) -> Option<DiskSpec> {
+    // A split over a disk of 0 MB/s would never end.
     let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
     match text.split_once('@') {
         None => Some(DiskSpec { speed: number(text)?, fails_after: None }),
@@ -111,6 +113,7 @@ pub(crate) fn shared(disks: &[DiskSpec], stored: u64) -> f64 {
 /// Returns the seconds to store this many bytes in ranges of equal length, one for each disk, which are assumed to
 /// compress alike.
 pub(crate) fn ranges(disks: &[DiskSpec], stored: u64) -> f64 {
+    // Each disk gets as much as any other, so the slowest ends last.
     let slowest = disks.iter().map(|disk| disk.speed).min().unwrap_or(0);
     stored as f64 / disks.len() as f64 / (f64::from(slowest) * 1e6)
 }

@@ -50,6 +50,7 @@ impl SplitMachine {
             let path = dir.path().join(format!("disk{}", at + 1));
             SimulatedDisk::start(&path, *disk).map_err(Error::io(&path))
         };
+        // All disks have a reader before the program starts, because opening a FIFO waits for one.
         let sinks = disks.iter().enumerate().map(start).collect::<Result<Vec<SimulatedDisk>>>()?;
         let paths: Vec<&Path> = sinks.iter().map(SimulatedDisk::path).collect();
         let mut command = cell.tool.split(&cell.codec, &cell.source.path, &paths);
@@ -127,6 +128,7 @@ struct FinishedSplit {
 
 impl FinishedSplit {
     fn trial(self, cell: &SplitCell, wall: Duration, made: u64) -> Result<TrialSample> {
+        // The elapsed time includes waiting for disks; processor time is that of the program alone.
         let time = PassTiming { cpu: self.ran.time.cpu, ..PassTiming::of(wall, Duration::ZERO) };
         Ok(TrialSample { stages: self.stages, ..trial(cell, &self.ran, time, made) })
     }

@@ -16,7 +16,7 @@ use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 
 use super::DiskSpec;
 
-/// Size of the disk's cache; the largest pipe that ordinary users may have.
+/// Size of the disk's cache; by default, the largest pipe that users without privileges may have.
 const CACHE: usize = 1 << 20;
 /// Maximum bytes per read.
 const PIECE: usize = 256 << 10;
@@ -67,6 +67,7 @@ impl SimulatedDisk {
         // Nonblocking, because only the reader may open a FIFO without the other side.
         let pipe = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
         let keeper = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        // From here on, the reader waits for data.
         fcntl_setfl(&pipe, OFlags::empty())?;
         // Larger pipes may not be permitted; then the cache is smaller.
         let _ = fcntl_setpipe_size(&pipe, CACHE);
@@ -86,6 +87,7 @@ impl SimulatedDisk {
     }
 
     fn end(&mut self) -> io::Result<u64> {
+        // The reader sees the end of the FIFO only when all writers have closed it.
         self.keeper = None;
         let Some(reader) = self.reader.take() else { return Ok(0) };
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -95,6 +97,7 @@ impl SimulatedDisk {
 /// An abandoned disk discards the rest of its input at full speed.
 impl Drop for SimulatedDisk {
     fn drop(&mut self) {
+        // Relaxed, because nothing else is passed along with it.
         self.hurry.store(true, Relaxed);
         let _ = self.end();
     }
@@ -108,6 +111,7 @@ fn drain(pipe: &OwnedFd, disk: DiskSpec, hurry: &AtomicBool) -> io::Result<u64> 
     let mut pace = DiskPace::new(disk);
     let mut taken = 0;
     while taken < most {
+        // Asked before the read, which waits: afterwards the answer is lost.
         let waited = ioctl_fionread(pipe)? == 0;
         let len = usize::try_from(most - taken).map_or(PIECE, |left| left.min(PIECE));
         // Without copying, to leave the processors to the measured program.
@@ -124,6 +128,7 @@ fn drain(pipe: &OwnedFd, disk: DiskSpec, hurry: &AtomicBool) -> io::Result<u64> 
             std::thread::sleep(done.saturating_sub(start.elapsed()));
         }
     }
+    // If the disk failed, the reader ends here and closes the pipe, so the writer gets EPIPE.
     Ok(taken)
 }
 

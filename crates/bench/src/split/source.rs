@@ -92,6 +92,7 @@ pub(super) fn digest(path: &Path) -> Result<String> {
 fn is_core(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     File::open(path)?.take(18).read_to_end(&mut head)?;
+    // `ET_CORE` in `e_type`.
     Ok(head.starts_with(b"\x7fELF") && head.get(16..18) == Some(&4u16.to_le_bytes()))
 }
 

@@ -80,6 +80,8 @@ impl SplitTool {
         let option = self.codec_option(codec).filter(|option| !option.is_empty());
         match self.program {
             SplitProgram::Packfs => {
+                // `--as-is`, because packfs otherwise decodes a kdump file, and joining would not give the bytes of the
+                // source.
                 command.args(["split", "--as-is", "--force", "--quiet", "--json", "--codec", codec]).arg(source);
                 parts.iter().for_each(|part| {
                     command.arg("-o").arg(part.as_ref());

@@ -64,6 +64,7 @@ impl TuneCandidate {
         // With an entropy coder if the candidate has one, because that affects sizes most.
         let plain =
             matches!(self.codec().codec(), Codec::None | Codec::Lz4 | Codec::Lz4hc | Codec::Lzo | Codec::Snappy);
+        // `zstd:1` always parses.
         let quick = if plain { Choice::new(Codec::Lz4) } else { "zstd:1".parse().unwrap_or(Choice::new(Codec::Zstd)) };
         options.common_mut().codec = quick;
         if let AnyOptions::Erofs(options) = &mut options {
@@ -75,6 +76,7 @@ impl TuneCandidate {
 
     /// Returns the group; candidates of the same group share a reference.
     pub(super) fn group(&self) -> (TuneSettings, u32) {
+        // Features decide what the reference builds, but are not among the settings.
         let features = match &self.options {
             AnyOptions::Squashfs(_) => 0,
             AnyOptions::Erofs(options) => options.features.bits(),

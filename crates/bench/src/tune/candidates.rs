@@ -26,6 +26,7 @@ pub(super) fn speed(candidate: &TuneCandidate) -> f64 {
     }
 }
 
+/// Typical speeds on one core. [`share`] derives the lengths of samples from them, so changes affect predictions.
 fn by_codec(codec: &Choice) -> f64 {
     match codec.settings() {
         Settings::None | Settings::Snappy | Settings::Lz4 { .. } => 200.0,

@@ -63,6 +63,7 @@ pub struct TuneLimits {
 
 impl TuneLimits {
     /// Returns the largest factor by which a limit is exceeded; at most 1 if all are met.
+    // Limits may be 0, but must not divide by it.
     fn excess(&self, prediction: &ImagePrediction) -> f64 {
         let size = self.size.map(|most| prediction.size as f64 / (most as f64).max(1.0));
         let seconds = self.seconds.map(|most| prediction.seconds / most.max(1e-9));
@@ -92,6 +93,7 @@ pub(crate) fn most_different(
     kept: &[usize],
     most: usize,
 ) -> Vec<usize> {
+    // As logarithms, a factor counts alike in bytes, seconds and MB/s.
     let logs = |at: usize| costs(&predictions[at]).map(|cost| cost.max(1e-9).ln());
     let apart = |a: usize, b: usize| -> f64 { logs(a).iter().zip(logs(b)).map(|(a, b)| (a - b).powi(2)).sum() };
     let mut chosen: Vec<usize> = among.iter().copied().filter(|at| kept.contains(at)).collect();
@@ -148,6 +150,7 @@ pub fn choose(predictions: &[ImagePrediction], goal: TuneGoal, limits: &TuneLimi
 
 /// Factor between sizes that count as equal.
 const SIZES_ALIKE: f64 = 1.005;
+/// The same for build times and read speeds, which vary from run to run as sizes do not.
 const TIMES_ALIKE: f64 = 1.05;
 
 fn best(among: &[usize], distances: &[f64]) -> TuneChoice {
@@ -164,6 +167,7 @@ fn distances(predictions: &[ImagePrediction], among: &[usize]) -> Vec<f64> {
         let values = || logs.iter().zip(&on).filter(|(_, on)| **on).map(|(log, _)| log[which]);
         let least = values().fold(f64::INFINITY, f64::min);
         let most = values().fold(f64::NEG_INFINITY, f64::max);
+        // A front of one prediction has no range.
         (least, (most - least).max(1e-9))
     };
     let scales = [scale(0), scale(1), scale(2)];

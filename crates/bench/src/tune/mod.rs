@@ -109,6 +109,7 @@ pub fn tune(
     for step in plan.steps() {
         let built = match build(step.candidate, step.part, true, watch)? {
             Ok(built) => built,
+            // A full disk, for instance, would fail the other candidates as well.
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => {
                 watch(TuneEvent::Failed(&step.candidate.settings, &error));
@@ -117,6 +118,7 @@ pub fn tune(
         };
         let most = plan.at_most(REFERENCE_MAX);
         let complete = most == SourcePart::Whole;
+        // Builds of the whole source are measurements, and need no reference.
         let both = find(&step, most).zip(find(&step, step.part)).filter(|_| step.part != SourcePart::Whole);
         let reference = both.map(|(most, part)| ReferenceBuilds { most, complete, part });
         predictions.push(predict::predict(plan, step.candidate, &built, reference));

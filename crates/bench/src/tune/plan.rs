@@ -50,7 +50,8 @@ pub struct ImageReading {
 pub struct TunePlan {
     /// Candidates to try.
     pub candidates: Vec<TuneCandidate>,
-    /// Sample size of the slowest codecs in bytes; faster ones get a larger sample.
+    /// Sample size of the slowest codecs in bytes; faster ones get a larger sample. Sizes of a Debian root predicted
+    /// from 6 MB were up to 6 % off, from 12 MB up to 2.6 %.
     pub sample: u64,
     /// Bytes of file data outside holes in the source.
     pub bytes: u64,
@@ -70,7 +71,8 @@ pub(super) struct BuildStep<'p> {
     pub(super) part: SourcePart,
 }
 
-/// The reference builds at most this many bytes of the source.
+/// The reference builds at most this many bytes of the source. More would show duplicates that are farther apart, but
+/// take longer.
 pub(super) const REFERENCE_MAX: u64 = 256 << 20;
 
 impl TunePlan {

@@ -63,6 +63,7 @@ pub(super) fn predict(
                 false => (times(plan.bytes, whole.bytes), times(plan.inodes, whole.inodes)),
             };
             let data = whole.data as f64 * bytes * times(built.data, part.data);
+            // Metadata grows with the number of inodes, data with that of bytes.
             let metadata = whole.metadata as f64 * inodes * times(built.metadata, part.metadata);
             // Additional time of the codec is proportional to its data.
             let more = built.time.cpu_seconds() - part.time.cpu_seconds();
@@ -71,7 +72,9 @@ pub(super) fn predict(
             let wall = whole.time.seconds() * bytes;
             // Time of the reference that is not the work of its threads remains constant.
             let threads = candidate.threads().max(1) as f64;
+            // A candidate may be faster than the reference.
             let cpu_then = (cpu + more).max(0.0);
+            // No build is shorter than an even share of its processor time.
             (data, metadata, cpu_then, (wall + more / threads).max(cpu_then / threads))
         }
     };

@@ -131,6 +131,7 @@ fn reading(path: &Path, seed: u64) -> Result<ImageReading> {
     let mut read = 0u64;
     let mut buf = vec![0; PIECE];
     let begun = Instant::now();
+    // One thread reads; its own clock excludes everything else in the process.
     let cpu = thread_time();
     while read == 0 || begun.elapsed() < READ_LEAST {
         // What was cached in the last pass is no measure of decoding.
@@ -146,11 +147,13 @@ fn reading(path: &Path, seed: u64) -> Result<ImageReading> {
             }
             read += at;
         }
+        // There is no data, so another pass would find none either.
         if read == before {
             break;
         }
     }
     let speed = read as f64 / 1e6 / (thread_time().saturating_sub(cpu)).as_secs_f64().max(1e-9);
+    // Without a cache, each read pays for a whole block, which is the cost of large blocks.
     let image = open(0)?;
     Ok(ImageReading { speed, random: random(image.image(), &files, seed)? })
 }
@@ -158,6 +161,7 @@ fn reading(path: &Path, seed: u64) -> Result<ImageReading> {
 /// Seconds for 4 KiB at a random place.
 fn random(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
     let total: u64 = files.iter().map(|(_, size)| size).sum();
+    // `below` counts in `usize`; on 32-bit machines there is no figure for larger images.
     let Ok(total) = usize::try_from(total) else { return Ok(0.0) };
     if total == 0 {
         return Ok(0.0);

@@ -17,7 +17,7 @@ use packfs_image::{Error, Result, Tree};
 
 use crate::rng::Rng;
 
-/// Smaller files are not asked for their holes.
+/// Smaller files are not asked for their holes, because that requires opening each of them.
 const HOLES_FROM: u64 = 1 << 20;
 
 /// One unit: neighbouring small files, or a piece of a large one.
@@ -57,6 +57,7 @@ pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
     let mut dirs = vec![(ROOT, ROOT)];
     while let Some((from, to)) = dirs.pop() {
         for (name, ino) in tree.entries(from) {
+            // A hard link: a further name of an inode that was copied.
             if let Some(known) = names[ino.0 as usize] {
                 copy.to.link(to, name, known, ConflictPolicy::Refuse)?;
                 continue;
@@ -103,6 +104,7 @@ fn distinct(name: &[u8], offset: u64) -> Vec<u8> {
     }
     let mut out = format!("{offset}~").into_bytes();
     // The end says what kind of file it is.
+    // Names have at most 255 bytes.
     let room = 255 - out.len();
     out.extend_from_slice(&name[name.len().saturating_sub(room)..]);
     out
@@ -113,11 +115,13 @@ pub(super) fn units(tree: &Tree, unit: u64, seed: u64) -> Result<Vec<SampleUnit>
     let all = cut(tree, unit)?;
     let mut known = Vec::with_capacity(UNITS_MAX.min(all.len()));
     let mut encoder = "zstd:1".parse::<Choice>()?.encoder(PROBE_LEN)?;
+    // `pick` takes bytes: here as many as this number of average units have.
     let bytes = all.iter().map(len).sum::<u64>() / (all.len() as u64).max(1) * UNITS_MAX as u64;
     let taken = if all.len() <= UNITS_MAX { all.iter().collect() } else { pick(&all, bytes, seed) };
     for unit in taken {
         // The build reports files that cannot be read.
         let raw = probe(tree, unit).unwrap_or_default();
+        // None: it does not shrink.
         let packed = encoder.encode(&raw, &mut vec![0; raw.len()])?.unwrap_or(raw.len());
         known.push((1000 * packed / raw.len().max(1), unit.clone()));
     }
@@ -187,11 +191,13 @@ fn ranges(from: &dyn Contents, key: u64, size: u64) -> Result<Vec<(u64, u64)>> {
     while at < size
         && let Some((start, end)) = file.next_data(at)?
     {
+        // A file may have grown since it was listed.
         let start = start.clamp(at, size);
         let end = end.min(size);
         if start < end {
             ranges.push((start, end));
         }
+        // Advances even if a source returns an empty range.
         at = end.max(at + 1);
     }
     Ok(ranges)
@@ -204,6 +210,7 @@ fn pick(units: &[SampleUnit], bytes: u64, seed: u64) -> Vec<&SampleUnit> {
     let strata = (bytes.div_ceil(mean)).max(1);
     let mut rng = Rng::of(seed, strata);
     let mut places = (0..strata).map(|stratum| {
+        // Bytes times strata may exceed 64 bits.
         let at = |number: u64| u128::from(total) * u128::from(number) / u128::from(strata);
         let start = at(stratum);
         let end = at(stratum + 1);
@@ -215,6 +222,7 @@ fn pick(units: &[SampleUnit], bytes: u64, seed: u64) -> Vec<&SampleUnit> {
     for unit in units {
         end += u128::from(len(unit));
         let mut here = false;
+        // Several places may be in one long unit, which is taken once.
         while place.is_some_and(|place| place < end) {
             (here, place) = (true, places.next());
         }
@@ -250,6 +258,7 @@ impl<'t> CopiedTree<'t> {
                     let SampledRange { offset, len, .. } = piece;
                     source = Some(PieceSource { from: Arc::clone(from), key, offset, len, whole: len == size });
                 }
+                // Empty until `done`, because only then the source has all pieces.
                 Kind::File { size: piece.len, data: FileData::Empty }
             }
             other => other.into_owned(),
@@ -305,6 +314,7 @@ impl SampledPieces {
 
 impl Contents for SampledPieces {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        // Builds open each file, so they end soon.
         if self.stop.load(Relaxed) {
             return Err(Error::Cancelled);
         }
@@ -338,6 +348,7 @@ impl FileReader for PieceReader<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
+        // A piece cannot tell whether the rest of its file has changed.
         if self.piece.whole { self.file.finish() } else { Ok(()) }
     }
 }

@@ -31,6 +31,7 @@ fn number(threads: usize) -> ChartX {
 
 /// Numbers of threads at which a model is drawn.
 fn steps() -> impl Iterator<Item = usize> {
+    // Powers of two are evenly spaced on the logarithmic axis of threads.
     std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads <= FAR)
 }
 
@@ -46,6 +47,7 @@ fn with_models(
     let mut all = Vec::new();
     for line in lines(group) {
         let label = who(&line[0].key);
+        // The serial run (0) has no place on a logarithmic axis.
         let points = line.iter().filter(|row| row.key.threads > 0);
         let point = |row: &&BuildRow| {
             let point = ChartPoint::from((number(row.key.threads), measured(&line, row)?));
@@ -147,6 +149,7 @@ fn throughput(group: &[&BuildRow]) -> ReportChart {
 pub(super) fn of_set(set: &[&BuildRow]) -> Vec<ReportChart> {
     // The choice of blocks and features with the most measurements represents the others.
     let groups = groups(set);
+    // Reversed, because of equal groups `max_by_key` takes the last.
     let most = groups.iter().rev().max_by_key(|group| group.len()).map(|group| size_and_time(group));
     let compared = most.filter(|chart| chart.series.len() > 2);
     compared.into_iter().chain(std::iter::once(sizes(set))).chain(sizes_by_block(set)).collect()
@@ -159,6 +162,7 @@ fn sizes(set: &[&BuildRow]) -> ReportChart {
     let kind = |row: &BuildRow| format!("{}, {}", row.key.tool, listed_features(features(&row.key)));
     let bars = |one: String| {
         let rows: Vec<&BuildRow> = rows.iter().copied().filter(|row| kind(row) == one).collect();
+        // packfs's images do not depend on the number of threads, so the first row represents the line.
         let bars = lines(&rows).into_iter().map(|line| (name(&line[0].key.codec), line[0].made as f64 / 1e6));
         series(&one, bars.collect::<Vec<_>>())
     };

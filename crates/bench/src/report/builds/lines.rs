@@ -8,7 +8,7 @@ use crate::results::{BenchResults, TrialRow};
 
 pub(super) type BuildRow = TrialRow<BuildKey>;
 
-/// Number of threads that sentences predict for.
+/// Number of threads that sentences predict for; columns of the table of stages repeat it.
 pub(super) const FAR: usize = 64;
 
 /// Returns the sets: builds of one source in one format.
@@ -97,6 +97,7 @@ pub(super) fn model(results: &BenchResults, line: &[&BuildRow]) -> Option<(Scali
 /// Returns the largest relative error of the model on a line.
 pub(super) fn error(model: &ScalingModel, line: &[&BuildRow]) -> f64 {
     let miss = |row: &&BuildRow| (model.seconds(row.key.threads) / row.time.median - 1.0).abs();
+    // A run of 0 seconds has no relative error.
     line.iter().map(miss).filter(|miss| miss.is_finite()).fold(0.0, f64::max)
 }
 

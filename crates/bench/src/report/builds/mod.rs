@@ -26,6 +26,7 @@ pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
         });
         let groups = groups(&set);
         // The choice of blocks and features with the most measurements represents the others.
+        // Reversed positions, so that the first of equal groups wins.
         let first = groups.iter().enumerate().max_by_key(|(at, group)| (group.len(), std::cmp::Reverse(*at)));
         let first = first.map_or(0, |(at, _)| at);
         let order = std::iter::once(first).chain((0..groups.len()).filter(|at| *at != first));

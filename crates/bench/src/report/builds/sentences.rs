@@ -108,6 +108,7 @@ fn peers(set: &[&BuildRow]) -> Vec<String> {
             if count == 1 { "pair" } else { "pairs" }
         ))
     };
+    // packfs has no pairs with itself, and is dropped here.
     tools.into_iter().filter_map(of).collect()
 }
 
@@ -187,6 +188,7 @@ fn modelled(results: &BenchResults, line: &[&BuildRow]) -> Option<String> {
 
 /// Returns the MB/s read and written by a build of this duration.
 fn rates(model: &ScalingModel, row: &BuildRow, seconds: f64) -> (f64, f64) {
+    // File data flows only outside the serial part; not 0, because it is a divisor.
     let flowing = (seconds - model.serial).max(f64::MIN_POSITIVE);
     (row.bytes as f64 / 1e6 / flowing, row.made as f64 / 1e6 / flowing)
 }

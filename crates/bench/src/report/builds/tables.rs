@@ -128,6 +128,7 @@ pub(super) fn of_set(results: &BenchResults, set: &[&BuildRow]) -> Vec<ReportTab
 
 /// S0f, S1b, S4a, S4h: image sizes.
 fn sizes(results: &BenchResults, set: &[&BuildRow]) -> ReportTable {
+    // `speedup` is a quotient that is blank if the divisor is 0.
     let ratio = |made: u64, of: Option<u64>| TableValue::from(of.and_then(|of| speedup(made as f64, of as f64)));
     let row = |line: &Vec<&BuildRow>| {
         let row = line[0];

@@ -106,6 +106,7 @@ fn mixed(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut line = vec![(first.0 / 2.0, first.1 / 2.0)];
     for to in codecs {
         let from = line[line.len() - 1];
+        // Equal times would divide by 0 below, and 0 has no logarithm.
         if to.0 <= from.0 || from.0 <= 0.0 {
             continue;
         }
@@ -271,6 +272,7 @@ pub(super) fn threads(results: &BenchResults) -> Vec<ReportChart> {
         let rows: Vec<&CodecRow> = set.into_iter().filter(|row| row.key.block == block).collect();
         let mut counts = distinct(rows.iter().map(|row| row.key.threads));
         counts.sort_unstable();
+        // All lines are relative to one thread.
         if counts.len() < 2 || counts[0] != 1 {
             continue;
         }

@@ -69,6 +69,7 @@ fn choices(results: &BenchResults) -> Vec<ReportSection> {
         let digests = |group: &&Vec<&CodecRow>| group.iter().all(|row| set.iter().any(|one| one.key == row.key));
         let groups = results.groups();
         let mut groups: Vec<&Vec<&CodecRow>> = groups.iter().filter(digests).collect();
+        // As a ratio, 64K and 256K are equally far from the usual 128K.
         let distance = |group: &Vec<&CodecRow>| group[0].key.block.max(USUAL) / group[0].key.block.clamp(1, USUAL);
         let nearness = |at: &usize| (groups[*at][0].key.threads, distance(groups[*at]));
         let Some(at) = (0..groups.len()).min_by_key(nearness) else { continue };

@@ -116,6 +116,7 @@ pub(super) fn factors(results: &BenchResults) -> Vec<RelativeFactors> {
         let metrics =
             [CodecRow::encode_speed, CodecRow::decode_speed, CodecRow::encode_savings, CodecRow::decode_savings];
         for (factors, metric) in all[at].factors.iter_mut().zip(metrics) {
+            // Geometric means have no place for 0.
             let pair = metric(row).zip(metric(baseline)).filter(|(a, b)| *a > 0.0 && *b > 0.0);
             factors.extend(pair.map(|(a, b)| a / b));
         }

@@ -45,6 +45,7 @@ pub(super) struct PublishedClaim {
 const FIGURES: &str = include_str!("figures.tsv");
 const CLAIMS: &str = include_str!("claims.tsv");
 
+// Lines that do not parse cannot vanish unnoticed: a test compares the sums with the documents.
 static ALL: LazyLock<Vec<PublishedFigure>> =
     LazyLock::new(|| lines(FIGURES).filter_map(PublishedFigure::parse).collect());
 
@@ -79,6 +80,7 @@ impl PublishedFigure {
             (value, "s") => (value, FigureUnit::Seconds),
             (value, "B") => (value, FigureUnit::Bytes),
             (value, "MiB/s") => (value, FigureUnit::Speed),
+            // The document prints slow reads in KiB/s.
             (value, "KiB/s") => (value / 1024.0, FigureUnit::Speed),
             _ => return None,
         };

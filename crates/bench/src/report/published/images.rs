@@ -152,6 +152,7 @@ impl<'r> LocalImage<'r> {
     }
 
     fn is_same(&self, other: &LocalImage<'_>) -> bool {
+        // An image of unknown block size contradicts none.
         let blocks = self.block == other.block || self.block == 0 || other.block == 0;
         blocks && (self.kind(), self.codec, self.cluster) == (other.kind(), other.codec, other.cluster)
     }

@@ -131,6 +131,7 @@ fn is_of_document(key: &build::BuildKey) -> bool {
 /// Returns the published seconds for an archive of a comparable image.
 fn unpacked(row: &ReadRow) -> Option<f64> {
     let key = &row.key;
+    // Without compression, the block size does not matter.
     let fits =
         key.work == "tar" && key.format == "squashfs" && (key.block == BLOCK || codec_name(&key.codec) == "none");
     unpacking(&key.codec).filter(|_| fits)

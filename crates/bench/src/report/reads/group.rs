@@ -57,9 +57,11 @@ fn group<'r>(digest: &str, rows: &[&'r ReadRow]) -> ReadGroup<'r> {
     let mut images: BTreeMap<_, Vec<&ReadRow>> = BTreeMap::new();
     for row in rows {
         let key = &row.key;
+        // `false` sorts first, so uncompressed images precede all others.
         let place = (key.codec != NONE, &key.codec, key.block, &key.format, &key.tool, &key.features, &key.source);
         images.entry(place).or_default().push(row);
     }
+    // No group is empty: each begins with the row that created it.
     let images = images.into_values().map(|rows| ImageReads { key: &rows[0].key, rows }).collect();
     ReadGroup { id: slug(&format!("read-{source}-{}", short(digest))), title, images }
 }

@@ -103,6 +103,7 @@ fn formats(group: &ReadGroup<'_>, work: &str) -> Option<String> {
     let ours = |image: &ImageReads<'_>| image.key.tool == "packfs";
     let is_pair = |a: &ImageReads<'_>, b: &ImageReads<'_>| {
         let same = (&a.key.codec, a.key.block) == (&b.key.codec, b.key.block);
+        // packfs is paired with itself, and peers with peers, whose names differ between the formats.
         same && a.key.format == "squashfs" && b.key.format == "erofs" && ours(a) == ours(b)
     };
     let known = || group.images.iter().filter(|image| !image.key.tool.is_empty() && !image.is_plain());

@@ -28,6 +28,7 @@ fn made(
 ) -> ReportTable {
     let columns = what().into_iter().chain(more).collect();
     ReportTable {
+        // `table` takes an array of columns, whose length has to be constant; here it varies.
         columns,
         ..table::<0>(&format!("{}-{id}", group.id), &format!("{title}: {}", group.title), [] as [TableColumn; 0], rows)
     }

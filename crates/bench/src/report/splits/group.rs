@@ -77,11 +77,13 @@ pub(super) fn sound(row: &SplitRow, profile: &DiskProfile) -> Option<Vec<DiskSpe
 
 /// Returns the minutes for 10^12 bytes of the same kind.
 pub(super) fn terabyte(row: &SplitRow) -> Option<f64> {
+    // 10^12 bytes are 10^6 MB.
     row.speed().map(|speed| 1e6 / speed / 60.0)
 }
 
 fn splits(results: &BenchResults) -> impl Iterator<Item = (DiskProfile, &SplitRow)> {
     let rows = results.splits.iter().filter(|row| row.key.work == SplitWork::Split.name());
+    // Results come from files, so profiles may be unknown or invalid.
     rows.filter_map(|row| Some((row.key.disks.parse().ok()?, row)))
 }
 
@@ -120,6 +122,7 @@ pub(super) fn uneven(results: &BenchResults) -> Vec<(DiskProfile, &SplitRow)> {
 /// Returns rows of joining and checking.
 pub(super) fn restored(results: &BenchResults) -> Vec<&SplitRow> {
     let mut rows: Vec<_> = results.splits.iter().filter(|row| row.key.work != SplitWork::Split.name()).collect();
+    // Reversed, because joining comes before checking.
     rows.sort_by_key(|row| {
         (&row.key.data, &row.key.digest, std::cmp::Reverse(&row.key.work), order(row), row.key.outputs)
     });

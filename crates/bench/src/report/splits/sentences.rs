@@ -32,6 +32,7 @@ pub(super) fn of_group(group: &SplitGroup<'_>) -> Vec<String> {
 /// Returns the finding.
 pub(super) fn finding(group: &SplitGroup<'_>) -> Option<String> {
     let first = of_group(group).into_iter().next()?;
+    // The sentence continues after the title and a colon.
     Some(format!("{}: {}", group.title(), first.replacen("Over ", "over ", 1)))
 }
 
@@ -81,6 +82,7 @@ fn backwards(group: &SplitGroup<'_>) -> Option<String> {
             format!("{} over {} ({b} s; over {} {a} s)", way_of(row), row.key.outputs, before.key.outputs)
         })
     };
+    // Rows are sorted by program, codec and outputs, so neighbours of one way differ in outputs only.
     let slower: Vec<String> = group.rows.windows(2).filter_map(slower).collect();
     (!slower.is_empty()).then(|| format!("More outputs took longer: {}.", slower.join(", ")))
 }
@@ -142,6 +144,7 @@ pub(super) fn restored(rows: &[&SplitRow]) -> Vec<String> {
         let best = leaders(costs());
         let worst = trailers(costs());
         let (Some((_, least)), Some((_, most))) = (best.first(), worst.first()) else { continue };
+        // All are within the noise of each other: nothing is fastest or slowest.
         if best.len() == of().count() {
             continue;
         }
