@@ -41,6 +41,7 @@ need openssl openssl
 need cryptsetup-bin veritysetup
 need fsverity fsverity
 need systemd-container systemd-dissect
+need rauc rauc
 need docker-registry docker-registry
 need umoci umoci
 need skopeo skopeo

@@ -54,6 +54,9 @@ pub enum Error {
     /// A key, a certificate or a signature that cannot be used.
     #[error(transparent)]
     Signature(#[from] crate::signature::SignatureError),
+    /// An image from which no bundle of RAUC can be made.
+    #[error(transparent)]
+    Bundle(#[from] crate::rauc::BundleError),
     /// The operation was cancelled through its [`Progress`](packfs_blocks::Progress).
     #[error("interrupted")]
     Interrupted,

@@ -5,7 +5,8 @@
 //! - [`composefs`]: the objects to which images of composefs refer.
 //! - [`signature`]: signatures of root hashes, made and verified.
 //! - [`ddi`]: disk images with partitions for image, tree and signature.
-//! - [`consumer`]: what systemd or containerd will enforce for an image, and every mistake by name.
+//! - [`rauc`]: bundles of an image, its tree and a signed manifest.
+//! - [`consumer`]: what systemd, containerd or RAUC will enforce for an image, and every mistake by name.
 //! - [`SystemdFiles`], [`ContainerdFiles`], [`LayerMetadata`]: names and contents of the files that consumers look for.
 //!
 //! ```
@@ -29,6 +30,7 @@ mod fsverity;
 mod hashing;
 mod hex;
 mod names;
+pub mod rauc;
 pub mod signature;
 mod tree;
 pub mod verity;

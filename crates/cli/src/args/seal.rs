@@ -22,6 +22,7 @@ Examples:
   packfs seal root.erofs -o app.raw --for systemd --key key.pem --certificate cert.pem
   packfs seal root.erofs -o disk.raw --for ddi --key key.pem --certificate cert.pem
   packfs seal layer.erofs --for containerd --force
+  packfs seal update.sqfs -o update.raucb --for rauc --key key.pem --certificate cert.pem
   packfs seal root.erofs --root-hash-only
   packfs seal root.erofs --attach-signature root.p7s --certificate cert.pem")]
 pub(crate) struct SealArgs {
@@ -58,6 +59,15 @@ pub(crate) struct SealArgs {
     #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "fs_verity", "json"])]
     pub(crate) root_hash_only: bool,
 
+    /// Print the manifest to sign for --for rauc and write no files
+    ///
+    /// For a signature that is made elsewhere, and that contains the manifest.
+    #[arg(
+        long,
+        conflicts_with_all = ["output", "key", "attach_signature", "root_hash_only", "fs_verity", "json"]
+    )]
+    pub(crate) manifest_only: bool,
+
     /// Print the digest that fs-verity has for the file and write no files
     ///
     /// `fsverity digest` prints the same. Of the other options, only --algorithm applies.
@@ -67,7 +77,7 @@ pub(crate) struct SealArgs {
     /// Sign the root hash with the private key in FILE
     ///
     /// The key is in PEM, not encrypted: RSA with 2048 to 4096 bits, or ECDSA on P-256 or P-384. The signature is
-    /// PKCS#7 in DER, detached, as systemd and Linux expect it.
+    /// PKCS#7 in DER, detached, as systemd and Linux expect it; with --for rauc, it contains the manifest.
     #[arg(help_heading = "Signature", long, value_name = "FILE", requires = "certificate", value_hint = ValueHint::FilePath)]
     pub(crate) key: Option<PathBuf>,
 
@@ -77,7 +87,8 @@ pub(crate) struct SealArgs {
 
     /// Verify a signature that was made elsewhere, and write it to its file
     ///
-    /// FILE has PKCS#7 in DER, detached, of the root hash that --root-hash-only prints, without the newline.
+    /// FILE has PKCS#7 in DER, detached, of the root hash that --root-hash-only prints, without the newline. With --for
+    /// rauc, it contains the manifest that --manifest-only prints.
     #[arg(
         help_heading = "Signature",
         long,
@@ -143,6 +154,8 @@ pub(crate) enum SealConsumer {
     Containerd,
     /// A disk image with partitions for image, tree and signature (DDI)
     Ddi,
+    /// A bundle with image, tree and signed manifest (format verity)
+    Rauc,
 }
 
 /// Bytes that come before each block.

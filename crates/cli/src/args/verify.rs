@@ -17,6 +17,7 @@ Examples:
   packfs verify app.raw --as systemd
   packfs verify app.raw --as systemd --certificate cert.pem
   packfs verify disk.raw --as ddi --certificate cert.pem
+  packfs verify update.raucb --as rauc --certificate cert.pem
   packfs verify layer.erofs --as containerd --json")]
 pub(crate) struct VerifyArgs {
     /// Sealed image

@@ -23,6 +23,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
         SealConsumer::Systemd => ConsumerProgram::Systemd,
         SealConsumer::Containerd => ConsumerProgram::Containerd,
         SealConsumer::Ddi => ConsumerProgram::Ddi,
+        SealConsumer::Rauc => ConsumerProgram::Rauc,
     };
     let image = SealedImage { path: &args.image, data: &data, certificate: certificate.as_ref() };
     let meter = ProgressMeter::start(args.talk.quiet);

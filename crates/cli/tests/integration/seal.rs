@@ -218,6 +218,61 @@ fn disk_images_are_what_systemd_and_fdisk_read() {
 }
 
 #[test]
+fn rauc_reads_bundles_and_makes_those_that_are_verified() {
+    let test = "rauc_reads_bundles_and_makes_those_that_are_verified";
+    if !["rauc", "mksquashfs", "openssl"].iter().all(|program| have(test, program)) {
+        return;
+    }
+    let dir = inputs(&["key", "other"]);
+    let dir = dir.path();
+    fs::create_dir(dir.join("content")).unwrap();
+    let rootfs = packfs_blocks::testing::noise(100_000, 7);
+    fs::write(dir.join("content/rootfs.img"), &rootfs).unwrap();
+    let manifest = "[update]\ncompatible=Test\n[bundle]\nformat=verity\n[image.rootfs]\nfilename=rootfs.img\n";
+    fs::write(dir.join("content/manifest.raucm"), manifest).unwrap();
+    succeed(dir, &["build", "content", "-o", "image", "--format", "squashfs", "-q"]);
+    let seal = ["seal", "image", "--for", "rauc", "-fq"];
+    let by_key = ["--key", "key.pem", "--certificate", "key.crt"];
+    succeed(dir, &[&seal[..], &["-o", "ours.raucb"], &by_key].concat());
+    let told = judge(dir, "rauc", &["info", "--keyring=key.crt", "ours.raucb"]);
+    assert!(told.contains("Test") && told.contains("rootfs.img"), "{told}");
+    judge(dir, "rauc", &["extract", "--keyring=key.crt", "ours.raucb", "extracted"]);
+    assert!(fs::read(dir.join("extracted/rootfs.img")).unwrap() == rootfs);
+
+    judge(dir, "rauc", &["bundle", "--cert=key.crt", "--key=key.pem", "content", "theirs.raucb"]);
+    for bundle in ["ours.raucb", "theirs.raucb"] {
+        let verify = |certificate| run_in(dir, &["verify", bundle, "--as", "rauc", "--certificate", certificate]);
+        let trusted = verify("key.crt");
+        let shown = String::from_utf8_lossy(&trusted.stdout).into_owned() + &stderr(&trusted);
+        assert!(trusted.status.success() && shown.contains("by a signed root hash"), "{bundle}: {shown}");
+        assert!(String::from_utf8_lossy(&verify("other.crt").stdout).starts_with("other-signer"), "{bundle}");
+    }
+
+    // Signed elsewhere.
+    let printed = succeed(dir, &[&seal[..], &["--manifest-only"]].concat());
+    let root_hash = succeed(dir, &[&seal[..], &["--root-hash-only"]].concat());
+    assert!(printed.contains(&format!("verity-hash={root_hash}")), "{printed}");
+    fs::write(dir.join("manifest"), &printed).unwrap();
+    let sign = |options: &[&str]| {
+        let begin = ["cms", "-sign", "-in", "manifest", "-inkey", "key.pem", "-signer", "key.crt", "-outform", "der"];
+        judge(dir, "openssl", &[&begin[..], &["-out", "signed"], options].concat());
+    };
+    let attach = ["-o", "attached.raucb", "--attach-signature", "signed", "--certificate", "key.crt"];
+    for (options, why) in [
+        (&["-binary"][..], "-nodetach"),
+        (&["-nodetach"][..], "-binary"),
+        (&["-binary", "-nodetach", "-nocerts"][..], "-nocerts"),
+    ] {
+        sign(options);
+        let told = fail(dir, 1, &[&seal[..], &attach].concat());
+        assert!(told.contains(why) && !dir.join("attached.raucb").exists(), "{options:?}: {told}");
+    }
+    sign(&["-binary", "-nodetach"]);
+    succeed(dir, &[&seal[..], &attach].concat());
+    judge(dir, "rauc", &["info", "--keyring=key.crt", "attached.raucb"]);
+}
+
+#[test]
 fn a_build_seals_its_image_as_seal_does() {
     let dir = inputs(&["key"]);
     let dir = dir.path();
@@ -308,6 +363,13 @@ fn wrong_use_is_told() {
         (2, "seal erofs --for ddi -o a.raw --append", "leave out --append"),
         (2, "seal erofs --for ddi -o a.raw --partition-type root", "usr-ARCHITECTURE"),
         (2, "seal erofs --partition-type root-x86-64", "--for ddi"),
+        (2, "seal squashfs --for rauc --append -o a", "leave out --append"),
+        (2, "seal squashfs --for rauc", "-o NAME.raucb"),
+        (2, "seal squashfs --for rauc -o a", "refuses unsigned bundles"),
+        (2, "seal squashfs --for rauc --partition-type root-x86-64", "--for ddi"),
+        (2, "seal squashfs --manifest-only", "--for rauc"),
+        (1, "seal squashfs --for rauc --manifest-only", "no manifest.raucm"),
+        (1, "seal erofs --for rauc --manifest-only", "not SquashFS"),
         (2, "seal erofs --key k", "--certificate"),
         (2, "seal erofs --certificate k", "k: cannot read"),
         (2, "seal erofs --salt x", "hexadecimal"),

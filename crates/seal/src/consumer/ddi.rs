@@ -4,13 +4,12 @@
 //! src/shared/dissect-image.c. The root hash is that of the file beside the image, or of the signature; without one, the
 //! file system is mounted as it is.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::parts::{FoundTree, check_tree, read_small};
+use super::parts::{FoundTree, ImageRange, check_tree, read_small};
 use super::{OpenExamination, SealExamination, SealMistake, SealedImage};
 use crate::ddi::{DdiSignature, DdiType, DiskPartition, PartitionTable, RootHashHalves, TableError};
 use crate::error::{Error, Result};
@@ -158,9 +157,9 @@ fn check_partitions(
             findings.add(SealMistake::PartitionUuid { found, expected: expected.to_string() });
         }
     }
-    let bytes: Arc<dyn ReadAt> = Arc::new(PartitionBytes::new(image.data, data));
+    let bytes: Arc<dyn ReadAt> = Arc::new(ImageRange::new(image.data, data.start, data.len));
     // The hash partition begins with the superblock, and the offset counts from the partition.
-    let tree = PartitionBytes::new(image.data, hash_tree);
+    let tree = ImageRange::new(image.data, hash_tree.start, hash_tree.len);
     let found = FoundTree { file: &tree, offset: 0, is_appended: false };
     check_tree(SealedImage { data: &bytes, ..image }, found, root_hash, effort, findings)
 }
@@ -182,37 +181,5 @@ fn check_signature(
     match verified {
         Ok(is_signed) => findings.is_signed = is_signed,
         Err(error) => findings.add(SealMistake::InvalidSignature(error)),
-    }
-}
-
-/// The bytes of a partition.
-#[derive(Debug)]
-struct PartitionBytes {
-    disk: Arc<dyn ReadAt>,
-    start: u64,
-    len: u64,
-}
-
-impl PartitionBytes {
-    fn new(disk: &Arc<dyn ReadAt>, partition: &DiskPartition) -> Self {
-        PartitionBytes { disk: Arc::clone(disk), start: partition.start, len: partition.len }
-    }
-}
-
-impl ReadAt for PartitionBytes {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        // On 32 bits, a longer rest than usize is cut by the length of the buffer.
-        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let len = buf.len().min(left);
-        // The table was compared with the length of the disk, so that this does not overflow.
-        if len == 0 { Ok(0) } else { self.disk.read_at(&mut buf[..len], self.start + offset) }
-    }
-
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn check_unchanged(&self) -> io::Result<()> {
-        self.disk.check_unchanged()
     }
 }

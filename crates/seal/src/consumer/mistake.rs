@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use packfs_blocks::name::display;
 
 use super::KernelEnforcement;
+use crate::rauc::BundleError;
 use crate::signature::SignatureError;
 
 /// Something that keeps a seal from being enforced, or an image from being used.
@@ -226,6 +227,35 @@ pub enum SealMistake {
         /// The file with the root hash, which comes first.
         file: PathBuf,
     },
+    /// A file that does not end as a bundle does.
+    #[error("the last 8 bytes are not the length of a signature: {0}")]
+    BadTrailer(&'static str),
+    /// A bundle whose blocks the kernel does not verify.
+    #[error("the format of the bundle is plain: RAUC verifies it once, and the kernel does not when it is read")]
+    PlainBundle,
+    /// A bundle that only its recipients can read.
+    #[error("the format of the bundle is crypt: only systems with its key can read it, and packfs cannot verify it")]
+    CryptBundle,
+    /// Image and tree end within a block.
+    #[error("image and tree have {len} bytes, which is not a multiple of 4096: Linux does not open the tree")]
+    UnalignedPayload {
+        /// Length of both in bytes.
+        len: u64,
+    },
+    /// The manifest has another length of the tree than it has.
+    #[error("verity-size is {found}, but the tree of the data before has {needed} bytes")]
+    VeritySize {
+        /// Length by the manifest in bytes.
+        found: u64,
+        /// Length of the tree in bytes.
+        needed: u64,
+    },
+    /// A signature without the certificate by which RAUC verifies it.
+    #[error("the signature does not contain the certificate of the signer, which RAUC takes from there")]
+    NoSignerCertificate,
+    /// A manifest that RAUC refuses, or that is not about the files in the image.
+    #[error(transparent)]
+    Bundle(BundleError),
 }
 
 impl SealMistake {
@@ -272,6 +302,13 @@ impl SealMistake {
             SealMistake::NoSignaturePartition => "no-signature-partition",
             SealMistake::BadSignaturePartition => "bad-signature-partition",
             SealMistake::OtherSignedHash { .. } => "other-signed-hash",
+            SealMistake::BadTrailer(_) => "bad-trailer",
+            SealMistake::PlainBundle => "plain-bundle",
+            SealMistake::CryptBundle => "crypt-bundle",
+            SealMistake::UnalignedPayload { .. } => "unaligned-payload",
+            SealMistake::VeritySize { .. } => "verity-size",
+            SealMistake::NoSignerCertificate => "no-signer-certificate",
+            SealMistake::Bundle(error) => error.name(),
         }
     }
 
@@ -285,7 +322,8 @@ impl SealMistake {
             | SealMistake::AppendedTree { .. }
             | SealMistake::NoMetadata { .. }
             | SealMistake::NoPartitionTable
-            | SealMistake::NoHashPartition => KernelEnforcement::Unverified,
+            | SealMistake::NoHashPartition
+            | SealMistake::PlainBundle => KernelEnforcement::Unverified,
             // The tree still verifies each block; only nobody vouches for the root hash. Bytes after the sealed ones
             // are not mapped.
             SealMistake::NoSignature { .. }
@@ -294,7 +332,11 @@ impl SealMistake {
             | SealMistake::NoSignaturePartition => KernelEnforcement::Unsigned,
             // The first table is used, and all that it leads to is verified.
             SealMistake::NoBackupTable => KernelEnforcement::Signed,
-            // Every other mistake makes systemd, containerd or the kernel fail, which is safe.
+            // RAUC does not compare digests of images: the kernel verifies their blocks.
+            SealMistake::Bundle(BundleError::ImageChecksum { .. }) => KernelEnforcement::Signed,
+            // Bytes after the tree, which nobody reads. Where the tree begins elsewhere, there are other mistakes, too.
+            SealMistake::VeritySize { found, needed } if found > needed => KernelEnforcement::Signed,
+            // Every other mistake makes systemd, containerd, RAUC or the kernel fail, which is safe.
             _ => KernelEnforcement::Refused,
         }
     }

@@ -5,6 +5,7 @@ mod containerd;
 mod ddi;
 mod mistake;
 mod parts;
+mod rauc;
 mod systemd;
 
 use std::path::Path;
@@ -28,6 +29,8 @@ pub enum ConsumerProgram {
     Containerd,
     /// systemd, for a disk image with partitions.
     Ddi,
+    /// RAUC, for a bundle in its format verity.
+    Rauc,
 }
 
 /// What the kernel will enforce for an image in the end, from the worst to the best. `Refused` is better than
@@ -80,6 +83,7 @@ pub fn examine(consumer: ConsumerProgram, image: SealedImage<'_>, effort: &HashE
         ConsumerProgram::Systemd => systemd::examine(image, effort),
         ConsumerProgram::Containerd => containerd::examine(image, effort),
         ConsumerProgram::Ddi => ddi::examine(image, effort),
+        ConsumerProgram::Rauc => rauc::examine(image, effort),
     }
 }
 

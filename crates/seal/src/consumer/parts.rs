@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
@@ -63,9 +64,21 @@ pub(super) fn check_tree(
     findings: &mut OpenExamination,
 ) -> Result<()> {
     let Some(area) = read_area(found, findings)? else { return Ok(()) };
+    check_known_tree(image, found, &area, root_hash, effort, findings)
+}
+
+/// Does the same as [`check_tree`] with parameters that were read elsewhere.
+pub(super) fn check_known_tree(
+    image: SealedImage<'_>,
+    found: FoundTree<'_>,
+    area: &HashArea,
+    root_hash: &RootHash,
+    effort: &HashEffort,
+    findings: &mut OpenExamination,
+) -> Result<()> {
     // Only the mistakes of this tree count, not those that were found before.
     let before = findings.mistakes.len();
-    check_sizes(image, found, &area, findings);
+    check_sizes(image, found, area, findings);
     // A tree that Linux does not open may be sound all the same; one that ends too early cannot be read.
     let is_readable = !findings.mistakes[before..]
         .iter()
@@ -78,7 +91,7 @@ pub(super) fn check_tree(
     // A root hash of another length cannot be that of this tree; hashing would compare different digests.
     let mut is_other = root_hash.algorithm() != area.superblock.algorithm;
     if !is_other {
-        verify(&**image.data, found.file, &area, root_hash, effort, &mut |finding| match finding {
+        verify(&**image.data, found.file, area, root_hash, effort, &mut |finding| match finding {
             VerityFinding::RootHash => is_other = true,
             VerityFinding::HashBlock { offset } => tree.add(offset),
             VerityFinding::DataBlock { offset, .. } => data.add(offset),
@@ -94,6 +107,39 @@ pub(super) fn check_tree(
         findings.add(SealMistake::DamagedData { offset, count });
     }
     Ok(())
+}
+
+/// Bytes in an image: a partition, or what comes before a signature.
+#[derive(Debug)]
+pub(super) struct ImageRange {
+    image: Arc<dyn ReadAt>,
+    start: u64,
+    len: u64,
+}
+
+impl ImageRange {
+    /// Takes a range that ends within the image.
+    pub(super) fn new(image: &Arc<dyn ReadAt>, start: u64, len: u64) -> Self {
+        ImageRange { image: Arc::clone(image), start, len }
+    }
+}
+
+impl ReadAt for ImageRange {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        // On 32 bits, a longer rest than usize is cut by the length of the buffer.
+        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let len = buf.len().min(left);
+        // The range ends within the image, so that this does not overflow.
+        if len == 0 { Ok(0) } else { self.image.read_at(&mut buf[..len], self.start + offset) }
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.image.check_unchanged()
+    }
 }
 
 /// Damaged blocks.

@@ -1,5 +1,5 @@
-//! Signatures of root hashes: PKCS#7 (RFC 5652), detached, over the hexadecimal digits without a newline, as systemd and the
-//! kernel take them.
+//! Signatures: PKCS#7 (RFC 5652). Those of root hashes are detached, over the hexadecimal digits without a newline, as systemd
+//! and the kernel take them; those of manifests contain the manifest, as RAUC takes them.
 
 mod certificate;
 mod key;
@@ -7,7 +7,7 @@ mod pkcs7;
 
 pub use certificate::SignerCertificate;
 pub use key::SigningKey;
-pub use pkcs7::{DetachedSignature, sign};
+pub use pkcs7::{DetachedSignature, EmbeddedSignature, sign, sign_content};
 
 /// A key, a certificate or a signature that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +25,12 @@ pub enum SignatureError {
     /// The signature cannot be read.
     #[error("the signature cannot be used: {0}")]
     BadSignature(&'static str),
+    /// The signature does not contain what is signed, but has to.
+    #[error("the signature does not contain what is signed (openssl cms -sign with -nodetach)")]
+    Detached,
+    /// The signature is encrypted for those who may see it.
+    #[error("the signature is encrypted")]
+    Encrypted,
     /// The signature was made with the key of another certificate.
     #[error("the signature is by another certificate: issuer and serial number differ")]
     OtherSigner,

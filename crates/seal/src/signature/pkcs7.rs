@@ -1,9 +1,9 @@
-//! SignedData of PKCS#7: made without attributes and certificates, as systemd-repart does, and read with either.
+//! SignedData of PKCS#7: made without attributes, as systemd-repart does, because they would hold the time; read with either.
 
-use cms::cert::IssuerAndSerialNumber;
+use cms::cert::{CertificateChoices, IssuerAndSerialNumber};
 use cms::content_info::{CmsVersion, ContentInfo};
 use cms::signed_data::{
-    EncapsulatedContentInfo, SignedAttributes, SignedData, SignerIdentifier, SignerInfo, SignerInfos,
+    CertificateSet, EncapsulatedContentInfo, SignedAttributes, SignedData, SignerIdentifier, SignerInfo, SignerInfos,
 };
 use der::asn1::{Any, ObjectIdentifier, OctetString, SetOfVec};
 use der::{Decode, Encode};
@@ -21,6 +21,7 @@ use crate::tree::RootHash;
 
 const OID_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
 const OID_SIGNED_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.2");
+const OID_ENVELOPED_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.3");
 const OID_MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.4");
 const OID_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
 const OID_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2");
@@ -49,14 +50,34 @@ pub fn sign(
     key: &SigningKey,
     certificate: &SignerCertificate,
 ) -> Result<Vec<u8>, SignatureError> {
-    if !key.belongs_to(certificate) {
-        return Err(SignatureError::OtherKey);
-    }
-    let signature = key.sign(root_hash.to_string().as_bytes())?;
-    encode(key.scheme(), certificate, signature).map_err(|_| SignatureError::Failed)
+    let signature = sign_bytes(root_hash.to_string().as_bytes(), key, certificate)?;
+    encode(key.scheme(), certificate, signature, None).map_err(|_| SignatureError::Failed)
 }
 
-fn encode(scheme: SignatureScheme, certificate: &SignerCertificate, signature: Vec<u8>) -> der::Result<Vec<u8>> {
+/// Signs bytes; returns a signature in DER that contains them and the certificate.
+///
+/// # Errors
+/// [`SignatureError::OtherKey`] if the certificate is that of another key.
+pub fn sign_content(
+    content: &[u8],
+    key: &SigningKey,
+    certificate: &SignerCertificate,
+) -> Result<Vec<u8>, SignatureError> {
+    let signature = sign_bytes(content, key, certificate)?;
+    encode(key.scheme(), certificate, signature, Some(content)).map_err(|_| SignatureError::Failed)
+}
+
+fn sign_bytes(bytes: &[u8], key: &SigningKey, certificate: &SignerCertificate) -> Result<Vec<u8>, SignatureError> {
+    if key.belongs_to(certificate) { key.sign(bytes) } else { Err(SignatureError::OtherKey) }
+}
+
+/// Writes a signature. With `content`, that and the certificate are part of it.
+fn encode(
+    scheme: SignatureScheme,
+    certificate: &SignerCertificate,
+    signature: Vec<u8>,
+    content: Option<&[u8]>,
+) -> der::Result<Vec<u8>> {
     // Parameters are NULL or absent as openssl writes them, so that RSA signatures have its bytes.
     let with_null = |oid| AlgorithmIdentifierOwned { oid, parameters: Some(Any::null()) };
     let bare = |oid| AlgorithmIdentifierOwned { oid, parameters: None };
@@ -67,7 +88,7 @@ fn encode(scheme: SignatureScheme, certificate: &SignerCertificate, signature: V
     };
     let signer = SignerInfo {
         version: CmsVersion::V1,
-        sid: SignerIdentifier::IssuerAndSerialNumber(identity(certificate)),
+        sid: identifier(certificate),
         digest_alg: digest_alg.clone(),
         // Attributes hold the time of signing, which would make every signature a different one.
         signed_attrs: None,
@@ -75,22 +96,32 @@ fn encode(scheme: SignatureScheme, certificate: &SignerCertificate, signature: V
         signature: OctetString::new(signature)?,
         unsigned_attrs: None,
     };
+    // Without content, the signature is detached: it is that of the root hash, which consumers have already. They have their
+    // own certificates, too. RAUC has only those of authorities, and looks for the signer's in the signature.
+    let econtent = content.map(|content| Any::encode_from(&OctetString::new(content)?)).transpose()?;
+    let certificates = match content {
+        Some(_) => {
+            let own = CertificateChoices::Certificate(certificate.certificate.clone());
+            Some(CertificateSet(SetOfVec::try_from(vec![own])?))
+        }
+        None => None,
+    };
     let signed = SignedData {
         version: CmsVersion::V1,
         digest_algorithms: SetOfVec::try_from(vec![digest_alg])?,
-        // Detached: the content is the root hash, which consumers have already.
-        encap_content_info: EncapsulatedContentInfo { econtent_type: OID_DATA, econtent: None },
-        certificates: None,
-        // Consumers have their own certificates: one that came with the signature would prove nothing.
+        encap_content_info: EncapsulatedContentInfo { econtent_type: OID_DATA, econtent },
+        certificates,
         crls: None,
         signer_infos: SignerInfos(SetOfVec::try_from(vec![signer])?),
     };
     ContentInfo { content_type: OID_SIGNED_DATA, content: Any::encode_from(&signed)? }.to_der()
 }
 
-fn identity(certificate: &SignerCertificate) -> IssuerAndSerialNumber {
+fn identifier(certificate: &SignerCertificate) -> SignerIdentifier {
     let signed_part = &certificate.certificate.tbs_certificate;
-    IssuerAndSerialNumber { issuer: signed_part.issuer.clone(), serial_number: signed_part.serial_number.clone() }
+    let issuer = signed_part.issuer.clone();
+    let serial_number = signed_part.serial_number.clone();
+    SignerIdentifier::IssuerAndSerialNumber(IssuerAndSerialNumber { issuer, serial_number })
 }
 
 /// A signature apart from what is signed.
@@ -105,19 +136,10 @@ impl DetachedSignature {
     /// # Errors
     /// [`SignatureError::BadSignature`], also for PEM, which neither systemd nor the kernel reads.
     pub fn parse(bytes: &[u8]) -> Result<Self, SignatureError> {
-        let bad = SignatureError::BadSignature;
-        if bytes.starts_with(b"-----BEGIN") {
-            return Err(bad("it is in PEM; it must be in DER (openssl smime -outform der)"));
-        }
-        let info = ContentInfo::from_der(bytes).map_err(|_| bad("it is not PKCS#7 in DER"))?;
-        if info.content_type != OID_SIGNED_DATA {
-            return Err(bad("it is PKCS#7, but not a signature"));
-        }
-        let signed: SignedData = info.content.decode_as().map_err(|_| bad("its signed data cannot be read"))?;
+        let signed = read_signed_data(bytes)?;
         if signed.encap_content_info.econtent.is_some() {
-            return Err(bad(
-                "it contains the signed data; it must be detached (openssl smime -sign without -nodetach)",
-            ));
+            let why = "it contains the signed data; it must be detached (openssl smime -sign without -nodetach)";
+            return Err(SignatureError::BadSignature(why));
         }
         Ok(DetachedSignature { signers: signed.signer_infos.0.into_vec() })
     }
@@ -128,8 +150,7 @@ impl DetachedSignature {
     /// [`SignatureError::OtherSigner`], [`SignatureError::OtherContent`], [`SignatureError::SignedNewline`], or
     /// [`SignatureError::BadSignature`] for an algorithm that is not known.
     pub fn verify(&self, root_hash: &RootHash, certificate: &SignerCertificate) -> Result<(), SignatureError> {
-        let wanted = SignerIdentifier::IssuerAndSerialNumber(identity(certificate));
-        let signer = self.signers.iter().find(|signer| signer.sid == wanted).ok_or(SignatureError::OtherSigner)?;
+        let signer = find_signer(&self.signers, certificate)?;
         let text = root_hash.to_string();
         if is_signed(signer, certificate, text.as_bytes())? {
             return Ok(());
@@ -138,6 +159,87 @@ impl DetachedSignature {
         let has_newline = is_signed(signer, certificate, format!("{text}\n").as_bytes())?;
         Err(if has_newline { SignatureError::SignedNewline } else { SignatureError::OtherContent })
     }
+}
+
+/// A signature that contains what is signed.
+#[derive(Debug, Clone)]
+pub struct EmbeddedSignature {
+    content: Vec<u8>,
+    signers: Vec<SignerInfo>,
+    /// Issuers and serial numbers of the certificates.
+    certificates: Vec<SignerIdentifier>,
+}
+
+impl EmbeddedSignature {
+    /// Reads a signature in DER.
+    ///
+    /// # Errors
+    /// [`SignatureError::Detached`], [`SignatureError::Encrypted`], [`SignatureError::BadSignature`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, SignatureError> {
+        let signed = read_signed_data(bytes)?;
+        let econtent = signed.encap_content_info.econtent.ok_or(SignatureError::Detached)?;
+        let content: OctetString = econtent
+            .decode_as()
+            .map_err(|_| SignatureError::BadSignature("what it contains is not a string of bytes"))?;
+        if signed.signer_infos.0.is_empty() {
+            return Err(SignatureError::BadSignature("nobody signed it"));
+        }
+        let identifier_of = |choice| match choice {
+            CertificateChoices::Certificate(certificate) => Some(identifier(&SignerCertificate { certificate })),
+            CertificateChoices::Other(_) => None,
+        };
+        let certificates = signed.certificates.map(|set| set.0.into_vec()).unwrap_or_default();
+        Ok(EmbeddedSignature {
+            content: content.into_bytes(),
+            signers: signed.signer_infos.0.into_vec(),
+            certificates: certificates.into_iter().filter_map(identifier_of).collect(),
+        })
+    }
+
+    /// Returns what is signed.
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+
+    /// Returns true if the signature contains the certificate of each signer. A signer who is named by the identifier of a
+    /// key, and not by issuer and serial number, is not looked for.
+    pub fn has_certificates(&self) -> bool {
+        self.signers.iter().all(|signer| match signer.sid {
+            SignerIdentifier::IssuerAndSerialNumber(_) => self.certificates.contains(&signer.sid),
+            SignerIdentifier::SubjectKeyIdentifier(_) => true,
+        })
+    }
+
+    /// Verifies that the key of `certificate` signed the content.
+    ///
+    /// # Errors
+    /// [`SignatureError::OtherSigner`], or [`SignatureError::BadSignature`].
+    pub fn verify(&self, certificate: &SignerCertificate) -> Result<(), SignatureError> {
+        let signer = find_signer(&self.signers, certificate)?;
+        let why = "what it contains was changed, or signed with another key than that of the certificate";
+        if is_signed(signer, certificate, &self.content)? { Ok(()) } else { Err(SignatureError::BadSignature(why)) }
+    }
+}
+
+fn read_signed_data(bytes: &[u8]) -> Result<SignedData, SignatureError> {
+    let bad = SignatureError::BadSignature;
+    if bytes.starts_with(b"-----BEGIN") {
+        return Err(bad("it is in PEM; it must be in DER (openssl smime -outform der)"));
+    }
+    let info = ContentInfo::from_der(bytes).map_err(|_| bad("it is not PKCS#7 in DER"))?;
+    match info.content_type {
+        OID_SIGNED_DATA => info.content.decode_as().map_err(|_| bad("its signed data cannot be read")),
+        OID_ENVELOPED_DATA => Err(SignatureError::Encrypted),
+        _ => Err(bad("it is PKCS#7, but not a signature")),
+    }
+}
+
+fn find_signer<'s>(
+    signers: &'s [SignerInfo],
+    certificate: &SignerCertificate,
+) -> Result<&'s SignerInfo, SignatureError> {
+    let wanted = identifier(certificate);
+    signers.iter().find(|signer| signer.sid == wanted).ok_or(SignatureError::OtherSigner)
 }
 
 /// Returns true if a signer signed `content`, directly or through attributes with its digest.

@@ -3,5 +3,6 @@
 mod common;
 mod consumers;
 mod fsverity;
+mod rauc;
 mod signatures;
 mod verity;

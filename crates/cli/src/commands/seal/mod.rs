@@ -1,6 +1,7 @@
 //! `packfs seal`: hash trees of dm-verity, signatures, and the files beside an image.
 
 mod built;
+mod bundle;
 mod layout;
 mod signing;
 
@@ -14,13 +15,13 @@ use packfs_blocks::{Output, ReadAt};
 use packfs_image::name::display;
 use packfs_seal::ddi::{DdiPlan, DdiSignature};
 use packfs_seal::verity::{self, VerityOptions};
-use packfs_seal::{FsVerityOptions, HashEffort, ImageContents, LayerMetadata, fsverity_digest};
+use packfs_seal::{FsVerityOptions, HashEffort, ImageContents, LayerMetadata, fsverity_digest, rauc};
 use serde::Serialize;
 
 pub(super) use self::built::PendingSeal;
 use self::layout::SealLayout;
 pub(super) use self::signing::read_certificate;
-use self::signing::{MadeSignature, RootSignature, SignatureFiles};
+use self::signing::{MadeSignature, RootSignature};
 use super::print;
 use crate::args::{SealArgs, SealConsumer};
 use crate::output::failure::{CommandOutcome, UsageError};
@@ -45,16 +46,18 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
     // Only now: fs-verity covers a file as it is, with a tree at its end or without.
     refuse_sealed(&image, args)?;
     let options = verity_options(args)?;
+    if args.consumer == Some(SealConsumer::Rauc) {
+        return bundle::run(args, &image, &options, &effort, meter);
+    }
+    if args.manifest_only {
+        return Err(UsageError("--manifest-only is for --for rauc".into()).into());
+    }
     if args.root_hash_only {
         let sealed = verity::seal(&*image, &options, 0, None, &effort).with_context(name)?;
         meter.finish();
         return print(&format!("{}\n", sealed.root_hash));
     }
-    let signature = RootSignature::read(SignatureFiles {
-        key: args.key.as_deref(),
-        certificate: args.certificate.as_deref(),
-        made: args.attach_signature.as_deref(),
-    })?;
+    let signature = RootSignature::read(args.signature_files())?;
     let outputs = SealOutputs::create(SealLayout::of(args, signature.is_some())?, args.force)?;
     let disk = outputs.layout.disk.map(|kind| DdiPlan::new(kind, image.len(), &options)).transpose()?;
     let sealed = outputs.fill(&image, &args.image, disk.as_ref(), &options, &effort).with_context(name)?;
@@ -99,6 +102,7 @@ fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
     let size = |bytes: u64| u32::try_from(bytes).map_err(|_| UsageError(format!("block size {bytes} is not possible")));
     let usual = match args.consumer {
         Some(SealConsumer::Containerd) => LayerMetadata::usual_options(),
+        Some(SealConsumer::Rauc) => rauc::usual_options(),
         Some(SealConsumer::Systemd | SealConsumer::Ddi) | None => VerityOptions::default(),
     };
     let data_block_size = size(args.data_block_size)?;
@@ -111,7 +115,7 @@ fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
             all.salt = Some(salt.0.clone());
         }
         all.uuid = args.uuid;
-        all.has_superblock = !args.no_superblock;
+        all.has_superblock &= !args.no_superblock;
     }))
 }
 
@@ -197,13 +201,14 @@ impl SealOutputs {
 fn report_seal(args: &SealArgs, sealed: &verity::VeritySeal, files: &[String]) -> Result<CommandOutcome> {
     let superblock = &sealed.area.superblock;
     let hash_bytes = sealed.area.end().unwrap_or_default() - sealed.hash_offset;
+    let has_superblock = sealed.area.tree_offset > sealed.hash_offset;
     if args.json {
         json::print(&SealReport {
             image: json::encode_path(&args.image),
             root_hash: sealed.root_hash.to_string(),
             algorithm: superblock.algorithm.name(),
             salt: packfs_seal::to_hex(&superblock.salt),
-            uuid: (!args.no_superblock).then(|| superblock.uuid.to_string()),
+            uuid: has_superblock.then(|| superblock.uuid.to_string()),
             data_block_size: superblock.data_block_size,
             data_blocks: superblock.data_blocks,
             hash_block_size: superblock.hash_block_size,

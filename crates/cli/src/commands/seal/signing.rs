@@ -1,4 +1,4 @@
-//! The signature of a root hash, made with a key or made elsewhere.
+//! The signature of a root hash or of a manifest, made with a key or made elsewhere.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use packfs_image::name::display;
 use packfs_seal::RootHash;
-use packfs_seal::signature::{DetachedSignature, SignerCertificate, SigningKey, sign};
+use packfs_seal::signature::{DetachedSignature, EmbeddedSignature, SignerCertificate, SigningKey, sign, sign_content};
 
+use crate::args::SealArgs;
 use crate::output::failure::UsageError;
 
 /// Largest file of a key, a certificate or a signature in bytes: all are a few KiB.
@@ -22,6 +23,53 @@ pub(super) struct SignatureFiles<'f> {
     pub(super) made: Option<&'f Path>,
 }
 
+impl SealArgs {
+    /// Returns the files for the signature.
+    pub(super) fn signature_files(&self) -> SignatureFiles<'_> {
+        SignatureFiles {
+            key: self.key.as_deref(),
+            certificate: self.certificate.as_deref(),
+            made: self.attach_signature.as_deref(),
+        }
+    }
+}
+
+/// Contents of these files.
+struct SignatureInput {
+    certificate: SignerCertificate,
+    source: SignatureSource,
+}
+
+/// What a signature comes from.
+enum SignatureSource {
+    Key(SigningKey),
+    /// A signature that was made elsewhere, and the name of its file.
+    Made {
+        bytes: Vec<u8>,
+        name: String,
+    },
+}
+
+impl SignatureInput {
+    /// Reads the files; `None` if there is no certificate.
+    fn read(files: SignatureFiles<'_>) -> Result<Option<Self>> {
+        let Some(certificate) = files.certificate else { return Ok(None) };
+        let certificate = read_certificate(certificate)?;
+        let source = match (files.key, files.made) {
+            (Some(path), _) => {
+                let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
+                SignatureSource::Key(key)
+            }
+            (None, Some(path)) => SignatureSource::Made { bytes: read_small(path)?, name: display(path).to_string() },
+            (None, None) => {
+                let why = "--certificate alone does not sign: also give --key or --attach-signature";
+                return Err(UsageError(why.into()).into());
+            }
+        };
+        Ok(Some(SignatureInput { certificate, source }))
+    }
+}
+
 /// How a signature comes about. Files are read, and compared as far as possible, before the image is.
 pub(super) enum RootSignature {
     Made { key: SigningKey, certificate: SignerCertificate },
@@ -31,21 +79,14 @@ pub(super) enum RootSignature {
 impl RootSignature {
     /// Reads key, certificate and signature; `None` if there is no certificate.
     pub(super) fn read(files: SignatureFiles<'_>) -> Result<Option<Self>> {
-        let Some(certificate) = files.certificate else { return Ok(None) };
-        let certificate = read_certificate(certificate)?;
-        if let Some(path) = files.key {
-            let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
-            return Ok(Some(RootSignature::Made { key, certificate }));
-        }
-        let Some(path) = files.made else {
-            return Err(
-                UsageError("--certificate alone does not sign: also give --key or --attach-signature".into()).into()
-            );
-        };
-        let bytes = read_small(path)?;
-        let name = display(path).to_string();
-        let parsed = DetachedSignature::parse(&bytes).with_context(|| name.clone())?;
-        Ok(Some(RootSignature::Attached { bytes, parsed, certificate, name }))
+        let Some(SignatureInput { certificate, source }) = SignatureInput::read(files)? else { return Ok(None) };
+        Ok(Some(match source {
+            SignatureSource::Key(key) => RootSignature::Made { key, certificate },
+            SignatureSource::Made { bytes, name } => {
+                let parsed = DetachedSignature::parse(&bytes).with_context(|| name.clone())?;
+                RootSignature::Attached { bytes, parsed, certificate, name }
+            }
+        }))
     }
 
     /// Returns the signature of a root hash.
@@ -58,6 +99,48 @@ impl RootSignature {
             RootSignature::Attached { bytes, parsed, certificate, name } => {
                 parsed.verify(root_hash, &certificate).with_context(|| name)?;
                 Ok(MadeSignature { der: bytes, certificate })
+            }
+        }
+    }
+}
+
+/// How the signature of a manifest comes about, which contains it.
+pub(super) enum ManifestSignature {
+    Made { key: SigningKey, certificate: SignerCertificate },
+    Attached { bytes: Vec<u8>, parsed: EmbeddedSignature, certificate: SignerCertificate, name: String },
+}
+
+impl ManifestSignature {
+    /// Reads key, certificate and signature; `None` if there is no certificate.
+    pub(super) fn read(files: SignatureFiles<'_>) -> Result<Option<Self>> {
+        let Some(SignatureInput { certificate, source }) = SignatureInput::read(files)? else { return Ok(None) };
+        Ok(Some(match source {
+            SignatureSource::Key(key) => ManifestSignature::Made { key, certificate },
+            SignatureSource::Made { bytes, name } => {
+                let parsed = EmbeddedSignature::parse(&bytes).with_context(|| name.clone())?;
+                ManifestSignature::Attached { bytes, parsed, certificate, name }
+            }
+        }))
+    }
+
+    /// Returns the signature of a manifest in DER.
+    pub(super) fn make(self, manifest: &str) -> Result<Vec<u8>> {
+        match self {
+            ManifestSignature::Made { key, certificate } => Ok(sign_content(manifest.as_bytes(), &key, &certificate)?),
+            ManifestSignature::Attached { bytes, parsed, certificate, name } => {
+                if parsed.content() != manifest.as_bytes() {
+                    anyhow::bail!(
+                        "{name}: another manifest was signed; sign what --manifest-only prints (openssl cms -sign \
+                         with -nodetach and -binary)"
+                    );
+                }
+                if !parsed.has_certificates() {
+                    anyhow::bail!(
+                        "{name}: it lacks the certificate of the signer (openssl cms -sign without -nocerts)"
+                    );
+                }
+                parsed.verify(&certificate).with_context(|| name)?;
+                Ok(bytes)
             }
         }
     }

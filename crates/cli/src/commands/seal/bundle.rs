@@ -1,0 +1,66 @@
+//! `packfs seal --for rauc`: a bundle, which is one file with image, tree and signed manifest.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use packfs_blocks::{Output, ReadAt};
+use packfs_image::name::display;
+use packfs_seal::HashEffort;
+use packfs_seal::rauc::UnsignedBundle;
+use packfs_seal::verity::VerityOptions;
+
+use super::signing::ManifestSignature;
+use super::{print, report_seal};
+use crate::args::SealArgs;
+use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::meter::ProgressMeter;
+use crate::output::{json, target};
+
+pub(super) fn run(
+    args: &SealArgs,
+    image: &Arc<dyn ReadAt>,
+    options: &VerityOptions,
+    effort: &HashEffort,
+    meter: ProgressMeter,
+) -> Result<CommandOutcome> {
+    let usage = |why: &str| Err(UsageError(why.into()).into());
+    if args.partition_type.is_some() {
+        return usage("--partition-type is for --for ddi");
+    }
+    if args.append {
+        return usage("a bundle has its tree after the image anyway: leave out --append");
+    }
+    let seal = |output: Option<&Output>| {
+        let sealed = UnsignedBundle::seal(image, options, output, effort);
+        sealed.with_context(|| display(&args.image).to_string())
+    };
+    if args.root_hash_only || args.manifest_only {
+        let bundle = seal(None)?;
+        meter.finish();
+        let printed = if args.manifest_only { bundle.manifest } else { format!("{}\n", bundle.sealed.root_hash) };
+        return print(&printed);
+    }
+    let Some(path) = &args.output else {
+        return usage("a bundle is a file of its own: name it with -o NAME.raucb");
+    };
+    let Some(signature) = ManifestSignature::read(args.signature_files())? else {
+        return usage("RAUC refuses unsigned bundles: give --certificate, and --key or --attach-signature");
+    };
+    let output = target::create(path, target::READABLE, args.force)?;
+    let bundle = seal(Some(&output))?;
+    // Copied only now, because sealing finds out whether a bundle can be made of the image.
+    copy_image(&args.image, image.len(), &output)?;
+    let cms = signature.make(&bundle.manifest)?;
+    bundle.write_signature(&cms, &output).with_context(|| display(output.target()).to_string())?;
+    let files = [json::encode_path(output.target())];
+    target::commit(output)?;
+    meter.finish();
+    report_seal(args, &bundle.sealed, &files)
+}
+
+fn copy_image(image: &Path, len: u64, output: &Output) -> Result<()> {
+    let copied = File::open(image).and_then(|file| output.copy_from(&file, 0, len, 0));
+    copied.with_context(|| format!("{}: cannot copy", display(output.target())))
+}
