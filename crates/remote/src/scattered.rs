@@ -25,7 +25,7 @@ pub(crate) struct ScatteredUnits {
     count: u64,
 }
 
-/// What is known of an announced unit.
+/// State of an announced unit.
 #[derive(Debug, Clone, Copy)]
 struct AnnouncedUnit {
     /// The last announcement of it.

@@ -198,18 +198,19 @@ fn many_reads_request_neighbours_together_and_several_ranges_at_once() {
 
         let (fs, nids) = open_files(&server, format, 1200);
         let requests: Vec<_> = chosen.iter().map(|n| ReadRequest::whole(nids[*n])).collect();
-        let (begun, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let counted = (begun.clone(), most.clone());
+        let in_flight = AtomicUsize::new(0);
+        let most = Arc::new(AtomicUsize::new(0));
+        let most_seen = Arc::clone(&most);
         server.requests();
         server.misbehave(move |_, _| {
             // The first waits for another: one reader alone would not send it.
-            let now = counted.0.fetch_add(1, Ordering::SeqCst) + 1;
-            counted.1.fetch_max(now, Ordering::SeqCst);
+            let now = in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+            most_seen.fetch_max(now, Ordering::SeqCst);
             let waiting = Instant::now();
-            while counted.1.load(Ordering::SeqCst) < 3 && waiting.elapsed() < Duration::from_secs(10) {
+            while most_seen.load(Ordering::SeqCst) < 3 && waiting.elapsed() < Duration::from_secs(10) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            counted.0.fetch_sub(1, Ordering::SeqCst);
+            in_flight.fetch_sub(1, Ordering::SeqCst);
             Act::Right
         });
         let many = fs.read_many(&requests, 0).unwrap();

@@ -1,4 +1,4 @@
-//! What RAUC does not accept in a bundle, or in the image that becomes one.
+//! Reasons for which RAUC refuses a bundle, or for which an image cannot become one.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub enum BundleError {
         section: String,
         /// Name of the key.
         key: &'static str,
-        /// What is wrong, as in `is missing`.
+        /// Defect of the key, as in `is missing`.
         why: &'static str,
     },
     /// A file that the manifest names, and that is not there.
