@@ -1,7 +1,5 @@
 //! `packfs seal --for rauc`: a bundle, which is one file with image, tree and signed manifest.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -12,7 +10,7 @@ use packfs_seal::rauc::UnsignedBundle;
 use packfs_seal::verity::VerityOptions;
 
 use super::signing::ManifestSignature;
-use super::{print, report_seal};
+use super::{copy_image, print, report_seal};
 use crate::args::SealArgs;
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::meter::ProgressMeter;
@@ -51,16 +49,11 @@ pub(super) fn run(
     let output = target::create(path, target::READABLE, args.force)?;
     let bundle = seal(Some(&output))?;
     // Copied only now, because sealing finds out whether a bundle can be made of the image.
-    copy_image(&args.image, image.len(), &output)?;
+    copy_image(&args.image, image.len(), &output, 0)?;
     let cms = signature.make(&bundle.manifest)?;
     bundle.write_signature(&cms, &output).with_context(|| display(output.target()).to_string())?;
     let files = [json::encode_path(output.target())];
     target::commit(output)?;
     meter.finish();
     report_seal(args, &bundle.sealed, &files)
-}
-
-fn copy_image(image: &Path, len: u64, output: &Output) -> Result<()> {
-    let copied = File::open(image).and_then(|file| output.copy_from(&file, 0, len, 0));
-    copied.with_context(|| format!("{}: cannot copy", display(output.target())))
 }

@@ -153,8 +153,7 @@ impl SealOutputs {
     ) -> Result<verity::VeritySeal> {
         if let Some(copy) = &self.image {
             let start = disk.map_or(0, |plan| plan.data_start);
-            let copied = File::open(path).and_then(|file| copy.copy_from(&file, 0, image.len(), start));
-            copied.with_context(|| format!("{}: cannot copy", display(copy.target())))?;
+            copy_image(path, image.len(), copy, start)?;
         }
         let hash_offset = match (disk, &self.hash_tree) {
             (Some(plan), _) => plan.hash_start,
@@ -260,4 +259,10 @@ pub(super) struct SealReport<'a> {
 
 impl JsonDocument for SealReport<'_> {
     const KIND: &'static str = "seal";
+}
+
+/// Copies the `len` bytes of an image to byte `start` of an output, sharing blocks where the file system can.
+fn copy_image(image: &Path, len: u64, output: &Output, start: u64) -> Result<()> {
+    let copied = File::open(image).and_then(|file| output.copy_from(&file, 0, len, start));
+    copied.with_context(|| format!("{}: cannot copy", display(output.target())))
 }

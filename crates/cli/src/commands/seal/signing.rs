@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use packfs_image::name::display;
 use packfs_seal::RootHash;
-use packfs_seal::signature::{DetachedSignature, EmbeddedSignature, SignerCertificate, SigningKey, sign, sign_content};
+use packfs_seal::signature::{
+    DetachedSignature, EmbeddedSignature, SignatureError, SignerCertificate, SigningKey, sign, sign_content,
+};
 
 use crate::args::SealArgs;
 use crate::output::failure::UsageError;
@@ -34,59 +36,44 @@ impl SealArgs {
     }
 }
 
-/// Contents of these files.
-struct SignatureInput {
-    certificate: SignerCertificate,
-    source: SignatureSource,
+/// How a signature comes about. Files are read, and compared as far as possible, before the image is.
+pub(super) enum SignatureOrigin<Parsed> {
+    Made { key: SigningKey, certificate: SignerCertificate },
+    Attached { bytes: Vec<u8>, parsed: Parsed, certificate: SignerCertificate, name: String },
 }
 
-/// What a signature comes from.
-enum SignatureSource {
-    Key(SigningKey),
-    /// A signature that was made elsewhere, and the name of its file.
-    Made {
-        bytes: Vec<u8>,
-        name: String,
-    },
-}
+/// Origin of the signature of a root hash.
+pub(super) type RootSignature = SignatureOrigin<DetachedSignature>;
+/// Origin of the signature of a manifest, which contains it.
+pub(super) type ManifestSignature = SignatureOrigin<EmbeddedSignature>;
 
-impl SignatureInput {
-    /// Reads the files; `None` if there is no certificate.
-    fn read(files: SignatureFiles<'_>) -> Result<Option<Self>> {
+impl<Parsed> SignatureOrigin<Parsed> {
+    /// Reads key, certificate and signature, which `parse` understands; `None` if there is no certificate.
+    fn read_with(
+        files: SignatureFiles<'_>,
+        parse: impl FnOnce(&[u8]) -> Result<Parsed, SignatureError>,
+    ) -> Result<Option<Self>> {
         let Some(certificate) = files.certificate else { return Ok(None) };
         let certificate = read_certificate(certificate)?;
-        let source = match (files.key, files.made) {
-            (Some(path), _) => {
-                let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
-                SignatureSource::Key(key)
-            }
-            (None, Some(path)) => SignatureSource::Made { bytes: read_small(path)?, name: display(path).to_string() },
-            (None, None) => {
-                let why = "--certificate alone does not sign: also give --key or --attach-signature";
-                return Err(UsageError(why.into()).into());
-            }
+        if let Some(path) = files.key {
+            let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
+            return Ok(Some(SignatureOrigin::Made { key, certificate }));
+        }
+        let Some(path) = files.made else {
+            let why = "--certificate alone does not sign: also give --key or --attach-signature";
+            return Err(UsageError(why.into()).into());
         };
-        Ok(Some(SignatureInput { certificate, source }))
+        let bytes = read_small(path)?;
+        let name = display(path).to_string();
+        let parsed = parse(&bytes).with_context(|| name.clone())?;
+        Ok(Some(SignatureOrigin::Attached { bytes, parsed, certificate, name }))
     }
-}
-
-/// How a signature comes about. Files are read, and compared as far as possible, before the image is.
-pub(super) enum RootSignature {
-    Made { key: SigningKey, certificate: SignerCertificate },
-    Attached { bytes: Vec<u8>, parsed: DetachedSignature, certificate: SignerCertificate, name: String },
 }
 
 impl RootSignature {
     /// Reads key, certificate and signature; `None` if there is no certificate.
     pub(super) fn read(files: SignatureFiles<'_>) -> Result<Option<Self>> {
-        let Some(SignatureInput { certificate, source }) = SignatureInput::read(files)? else { return Ok(None) };
-        Ok(Some(match source {
-            SignatureSource::Key(key) => RootSignature::Made { key, certificate },
-            SignatureSource::Made { bytes, name } => {
-                let parsed = DetachedSignature::parse(&bytes).with_context(|| name.clone())?;
-                RootSignature::Attached { bytes, parsed, certificate, name }
-            }
-        }))
+        Self::read_with(files, DetachedSignature::parse)
     }
 
     /// Returns the signature of a root hash.
@@ -104,23 +91,10 @@ impl RootSignature {
     }
 }
 
-/// How the signature of a manifest comes about, which contains it.
-pub(super) enum ManifestSignature {
-    Made { key: SigningKey, certificate: SignerCertificate },
-    Attached { bytes: Vec<u8>, parsed: EmbeddedSignature, certificate: SignerCertificate, name: String },
-}
-
 impl ManifestSignature {
     /// Reads key, certificate and signature; `None` if there is no certificate.
     pub(super) fn read(files: SignatureFiles<'_>) -> Result<Option<Self>> {
-        let Some(SignatureInput { certificate, source }) = SignatureInput::read(files)? else { return Ok(None) };
-        Ok(Some(match source {
-            SignatureSource::Key(key) => ManifestSignature::Made { key, certificate },
-            SignatureSource::Made { bytes, name } => {
-                let parsed = EmbeddedSignature::parse(&bytes).with_context(|| name.clone())?;
-                ManifestSignature::Attached { bytes, parsed, certificate, name }
-            }
-        }))
+        Self::read_with(files, EmbeddedSignature::parse)
     }
 
     /// Returns the signature of a manifest in DER.
