@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use packfs_blocks::name::display;
 use packfs_blocks::threads;
 use packfs_blocks::trouble::{LineReceiver, TroubleReporter};
+use rustix::net::{Shutdown, shutdown};
 
 use crate::access::AccessRules;
 use crate::connection;
@@ -24,8 +25,6 @@ use crate::{Error, Result};
 
 /// Time to wait if the system has no room for another connection: short for clients, long enough not to spin.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time for reaching this server itself, which answers at once unless it has ended already.
-const MOMENT: Duration = Duration::from_secs(1);
 /// Stack of a connection's thread: reading follows no recursion deeper than a few formats.
 const STACK: usize = 1 << 20;
 
@@ -60,7 +59,7 @@ impl fmt::Debug for HttpOptions {
 
 /// A server that listens; [`HttpServer::serve`] answers.
 pub struct HttpServer {
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     address: SocketAddr,
     shared: Arc<HttpServerState>,
 }
@@ -118,7 +117,7 @@ impl HttpServer {
             metrics: ServerMetrics::default(),
             trouble: TroubleReporter::new(report),
         };
-        Ok(HttpServer { listener, address, shared: Arc::new(shared) })
+        Ok(HttpServer { listener: Arc::new(listener), address, shared: Arc::new(shared) })
     }
 
     /// Returns the address that it listens on.
@@ -128,7 +127,7 @@ impl HttpServer {
 
     /// Returns a way to end it.
     pub fn stopper(&self) -> HttpStopper {
-        HttpStopper { slots: Arc::clone(&self.shared.slots), address: self.address }
+        HttpStopper { slots: Arc::clone(&self.shared.slots), listener: Arc::clone(&self.listener) }
     }
 
     /// Serves until it is stopped.
@@ -172,22 +171,15 @@ fn gone_again(error: &io::Error) -> bool {
 #[derive(Debug, Clone)]
 pub struct HttpStopper {
     slots: Arc<ConnectionSlots>,
-    address: SocketAddr,
+    listener: Arc<TcpListener>,
 }
 
 impl HttpStopper {
     /// Ends all connections; [`HttpServer::serve`] returns.
     pub fn stop(&self) {
-        // First the flag, then the connection that wakes the thread: otherwise it could wait again.
         self.slots.stop();
-        let mut address = self.address;
-        // A server on all addresses cannot be reached by "all".
-        match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-            _ => {}
-        }
-        // It waits for a connection; this one it does not serve.
-        let _ = TcpStream::connect_timeout(&address, MOMENT);
+        // Wakes the thread that waits for a connection, with an error. Connecting to it would take a descriptor, and there
+        // may be none.
+        let _ = shutdown(&*self.listener, Shutdown::Both);
     }
 }
