@@ -8,7 +8,7 @@ use packfs_seal::HashEffort;
 use packfs_seal::consumer::{ConsumerProgram, KernelEnforcement, SealExamination, SealedImage, examine};
 use serde::Serialize;
 
-use super::seal::{open_image, read_certificate, usable_threads};
+use super::seal::{open_image, read_certificates, usable_threads};
 use crate::args::{SealConsumer, VerifyArgs};
 use crate::output::failure::CommandOutcome;
 use crate::output::findings::Findings;
@@ -17,7 +17,7 @@ use crate::output::meter::ProgressMeter;
 use crate::output::{json, say};
 
 pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
-    let certificate = args.certificate.as_deref().map(read_certificate).transpose()?;
+    let certificates = args.certificate.as_deref().map(read_certificates).transpose()?.unwrap_or_default();
     let data = open_image(&args.image)?;
     let consumer = match args.consumer {
         SealConsumer::Systemd => ConsumerProgram::Systemd,
@@ -25,7 +25,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
         SealConsumer::Ddi => ConsumerProgram::Ddi,
         SealConsumer::Rauc => ConsumerProgram::Rauc,
     };
-    let image = SealedImage { path: &args.image, data: &data, certificate: certificate.as_ref() };
+    let image = SealedImage { path: &args.image, data: &data, certificates: &certificates };
     let meter = ProgressMeter::start(args.talk.quiet);
     let effort = HashEffort { threads: usable_threads(&args.effort), progress: Arc::clone(meter.progress()) };
     let examined = examine(consumer, image, &effort).with_context(|| display(&args.image).to_string())?;

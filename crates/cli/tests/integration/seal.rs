@@ -246,6 +246,9 @@ fn rauc_reads_bundles_and_makes_those_that_are_verified() {
         let shown = String::from_utf8_lossy(&trusted.stdout).into_owned() + &stderr(&trusted);
         assert!(trusted.status.success() && shown.contains("by a signed root hash"), "{bundle}: {shown}");
         assert!(String::from_utf8_lossy(&verify("other.crt").stdout).starts_with("other-signer"), "{bundle}");
+        let certificates = ["other.crt", "key.crt"].map(|name| fs::read(dir.join(name)).unwrap()).concat();
+        fs::write(dir.join("both.crt"), certificates).unwrap();
+        assert!(verify("both.crt").status.success(), "{bundle}");
     }
 
     // Signed elsewhere.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::parts::{FoundTree, ImageRange, check_tree, read_small};
+use super::parts::{FoundTree, ImageRange, check_parsed_signature, check_tree, read_small};
 use super::{OpenExamination, SealExamination, SealMistake, SealedImage};
 use crate::ddi::{DdiSignature, DdiType, DiskPartition, PartitionTable, RootHashHalves, TableError};
 use crate::error::{Error, Result};
@@ -80,7 +80,7 @@ fn read_signature(
 ) -> Result<Option<DdiSignature>> {
     let Some(partition) = partitions.signature else {
         // Without a certificate, nobody demands a signature.
-        if image.certificate.is_some() {
+        if !image.certificates.is_empty() {
             findings.add(SealMistake::NoSignaturePartition);
         }
         return Ok(None);
@@ -164,7 +164,7 @@ fn check_partitions(
     check_tree(SealedImage { data: &bytes, ..image }, found, root_hash, effort, findings)
 }
 
-/// Verifies the signature by the certificate, if there are both.
+/// Verifies the signature by the certificates, if there are both.
 fn check_signature(
     image: SealedImage<'_>,
     root_hash: &RootHash,
@@ -173,13 +173,6 @@ fn check_signature(
 ) {
     let Some(signature) = signature else { return };
     let parsed = signature.signature().ok_or(SignatureError::BadSignature("it is not in base 64"));
-    let verified = parsed.and_then(|der| DetachedSignature::parse(&der)).and_then(|parsed| match image.certificate {
-        // systemd does not look at the fingerprint: it tries every certificate that it has.
-        Some(certificate) => parsed.verify(root_hash, certificate).map(|()| true),
-        None => Ok(false),
-    });
-    match verified {
-        Ok(is_signed) => findings.is_signed = is_signed,
-        Err(error) => findings.add(SealMistake::InvalidSignature(error)),
-    }
+    // systemd does not look at the fingerprint: it tries every certificate that it has.
+    check_parsed_signature(image, root_hash, parsed.and_then(|der| DetachedSignature::parse(&der)), findings);
 }

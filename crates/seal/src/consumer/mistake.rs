@@ -253,6 +253,12 @@ pub enum SealMistake {
     /// A signature without the certificate by which RAUC verifies it.
     #[error("the signature does not contain the certificate of the signer, which RAUC takes from there")]
     NoSignerCertificate,
+    /// More signers than older versions of RAUC take.
+    #[error("the signature has {count} signers: RAUC 1.8 takes only one, later versions verify each")]
+    SeveralSigners {
+        /// Number of signers.
+        count: usize,
+    },
     /// A manifest that RAUC refuses, or that is not about the files in the image.
     #[error(transparent)]
     Bundle(BundleError),
@@ -289,6 +295,7 @@ impl SealMistake {
             // Names that say what to do about the signature; all other failures of parsing share one.
             SealMistake::InvalidSignature(SignatureError::SignedNewline) => "signed-newline",
             SealMistake::InvalidSignature(SignatureError::OtherSigner) => "other-signer",
+            SealMistake::InvalidSignature(SignatureError::UntrustedSigner { .. }) => "untrusted-signer",
             SealMistake::InvalidSignature(SignatureError::OtherContent) => "other-content",
             SealMistake::InvalidSignature(_) => "bad-signature",
             SealMistake::NoMetadata { .. } => "no-metadata",
@@ -308,6 +315,7 @@ impl SealMistake {
             SealMistake::UnalignedPayload { .. } => "unaligned-payload",
             SealMistake::VeritySize { .. } => "verity-size",
             SealMistake::NoSignerCertificate => "no-signer-certificate",
+            SealMistake::SeveralSigners { .. } => "several-signers",
             SealMistake::Bundle(error) => error.name(),
         }
     }
@@ -332,6 +340,8 @@ impl SealMistake {
             | SealMistake::NoSignaturePartition => KernelEnforcement::Unsigned,
             // The first table is used, and all that it leads to is verified.
             SealMistake::NoBackupTable => KernelEnforcement::Signed,
+            // What verifies it verifies all of them.
+            SealMistake::SeveralSigners { .. } => KernelEnforcement::Signed,
             // RAUC does not compare digests of images: the kernel verifies their blocks.
             SealMistake::Bundle(BundleError::ImageChecksum { .. }) => KernelEnforcement::Signed,
             // Bytes after the tree, which nobody reads. Where the tree begins elsewhere, there are other mistakes, too.

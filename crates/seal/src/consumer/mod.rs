@@ -55,8 +55,8 @@ pub struct SealedImage<'i> {
     pub path: &'i Path,
     /// Bytes of the image.
     pub data: &'i Arc<dyn ReadAt>,
-    /// The certificate that the consumer has; a signature is then demanded.
-    pub certificate: Option<&'i SignerCertificate>,
+    /// The certificates that the consumer trusts. With any, a signature is demanded.
+    pub certificates: &'i [SignerCertificate],
 }
 
 /// Result of an examination.

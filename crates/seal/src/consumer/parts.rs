@@ -10,7 +10,7 @@ use packfs_blocks::ReadAt;
 use super::{OpenExamination, SealMistake, SealedImage};
 use crate::contents::ImageContents;
 use crate::error::{Error, Result};
-use crate::signature::DetachedSignature;
+use crate::signature::{DetachedSignature, SignatureError};
 use crate::tree::{HashEffort, RootHash};
 use crate::verity::{HashArea, SUPERBLOCK_LEN, Superblock, VerityFinding, verify};
 
@@ -239,19 +239,37 @@ pub(super) fn check_signature(
         match first_existing(others) {
             Some(found) => findings.add(SealMistake::SignatureName { found, expected }),
             // Without a certificate the consumer asks for no signature; then a missing one is no mistake.
-            None if image.certificate.is_some() => findings.add(SealMistake::NoSignature { expected }),
+            None if !image.certificates.is_empty() => findings.add(SealMistake::NoSignature { expected }),
             None => {}
         }
         return Ok(());
     };
     findings.has_signature = true;
-    let verified = DetachedSignature::parse(&bytes).and_then(|signature| match image.certificate {
-        Some(certificate) => signature.verify(root_hash, certificate).map(|()| true),
-        None => Ok(false),
+    check_parsed_signature(image, root_hash, DetachedSignature::parse(&bytes), findings);
+    Ok(())
+}
+
+/// Verifies a signature by the certificates, if there are any. One of them is enough.
+pub(super) fn check_parsed_signature(
+    image: SealedImage<'_>,
+    root_hash: &RootHash,
+    signature: std::result::Result<DetachedSignature, SignatureError>,
+    findings: &mut OpenExamination,
+) {
+    let verified = signature.and_then(|signature| {
+        let mut error = None;
+        for certificate in image.certificates {
+            match signature.verify(root_hash, certificate) {
+                Ok(()) => return Ok(true),
+                // That the signer has another certificate says less than what is wrong by the right one.
+                Err(found) if error.is_none() || found != SignatureError::OtherSigner => error = Some(found),
+                Err(_) => {}
+            }
+        }
+        error.map_or(Ok(false), Err)
     });
     match verified {
         Ok(is_signed) => findings.is_signed = is_signed,
         Err(error) => findings.add(SealMistake::InvalidSignature(error)),
     }
-    Ok(())
 }

@@ -1,7 +1,9 @@
 //! RAUC: a bundle with the image, its tree and a signature that contains the manifest.
 //!
 //! Source: `open_local_bundle`, `check_bundle` and `prepare_verity` in src/bundle.c, `check_manifest_external` in
-//! src/manifest.c, `cms_verify_bytes` in src/signature.c. The manifest in the image does not count.
+//! src/manifest.c, `cms_verify_bytes` and `cms_get_cert_chain` in src/signature.c. The manifest in the image does not count.
+//! `CMS_verify` fails unless the keyring verifies every signer. After it, RAUC 1.8 refuses more than one; later versions take
+//! several, and one is enough for them with `allow-single-signature`, which packfs does not assume.
 
 use std::sync::Arc;
 
@@ -50,13 +52,19 @@ pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<Sea
     Ok(findings.conclude(Some(tree.root_hash)))
 }
 
-/// Verifies the signature by the certificate, if there is one.
+/// Verifies the signature by the certificates, if there are any.
 fn check_signature(image: SealedImage<'_>, signature: &EmbeddedSignature, findings: &mut OpenExamination) {
     if !signature.has_certificates() {
         findings.add(SealMistake::NoSignerCertificate);
     }
-    let Some(certificate) = image.certificate else { return };
-    match signature.verify(certificate) {
+    let count = signature.signer_count();
+    if count > 1 {
+        findings.add(SealMistake::SeveralSigners { count });
+    }
+    if image.certificates.is_empty() {
+        return;
+    }
+    match signature.verify(image.certificates) {
         Ok(()) => findings.is_signed = true,
         Err(error) => findings.add(SealMistake::InvalidSignature(error)),
     }

@@ -8,6 +8,9 @@ use crate::hex::to_hex;
 
 /// Beginning of a file in PEM.
 const PEM_BEGIN: &str = "-----BEGIN";
+/// Beginning of a certificate in PEM.
+const CERTIFICATE_BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const NO_CERTIFICATE: SignatureError = SignatureError::BadCertificate("it is not an X.509 certificate in PEM or DER");
 
 /// An X.509 certificate of a signer. Only its key, issuer and serial number matter: nobody asks who issued it, or until
 /// when it is valid.
@@ -19,15 +22,28 @@ pub struct SignerCertificate {
 impl SignerCertificate {
     /// Reads a certificate in PEM or DER. Of several, the first counts.
     pub fn parse(bytes: &[u8]) -> Result<Self, SignatureError> {
-        // DER may be UTF-8 by accident, so the PEM marker decides and not the encoding alone.
-        let certificate = match std::str::from_utf8(bytes) {
-            Ok(text) if text.contains(PEM_BEGIN) => Certificate::from_pem(first_certificate(text)),
-            _ => Certificate::from_der(bytes),
-        };
-        let why = "it is not an X.509 certificate in PEM or DER";
-        certificate
-            .map(|certificate| SignerCertificate { certificate })
-            .map_err(|_| SignatureError::BadCertificate(why))
+        match pem_text(bytes) {
+            Some(text) => SignerCertificate::from_pem(first_certificate(text).0),
+            None => Certificate::from_der(bytes).map_err(|_| NO_CERTIFICATE).map(SignerCertificate::from),
+        }
+    }
+
+    /// Reads one certificate in DER, or all that a file in PEM has: at least one.
+    pub fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, SignatureError> {
+        let Some(mut text) = pem_text(bytes) else { return Ok(vec![SignerCertificate::parse(bytes)?]) };
+        let mut certificates = Vec::new();
+        loop {
+            let (certificate, after) = first_certificate(text);
+            certificates.push(SignerCertificate::from_pem(certificate)?);
+            if !after.contains(CERTIFICATE_BEGIN) {
+                return Ok(certificates);
+            }
+            text = after;
+        }
+    }
+
+    fn from_pem(text: &str) -> Result<Self, SignatureError> {
+        Certificate::from_pem(text).map_err(|_| NO_CERTIFICATE).map(SignerCertificate::from)
     }
 
     /// Returns the public key: a point for ECDSA, a modulus and an exponent in DER for RSA.
@@ -43,12 +59,23 @@ impl SignerCertificate {
     }
 }
 
-/// Returns the text from the first certificate on to its end: a file may begin with a key.
-fn first_certificate(text: &str) -> &str {
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+impl From<Certificate> for SignerCertificate {
+    fn from(certificate: Certificate) -> Self {
+        SignerCertificate { certificate }
+    }
+}
+
+/// Returns the text of a file in PEM. DER may be UTF-8 by accident, so the marker decides and not the encoding alone.
+fn pem_text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok().filter(|text| text.contains(PEM_BEGIN))
+}
+
+/// Returns the first certificate in a text, which may begin with a key, and what follows.
+fn first_certificate(text: &str) -> (&str, &str) {
     const END: &str = "-----END CERTIFICATE-----";
     // Without a marker, the parser gets the whole text, and refuses it.
-    let start = text.find(BEGIN).unwrap_or_default();
-    let len = text[start..].find(END).map_or(text.len() - start, |at| at + END.len());
-    &text[start..start + len]
+    let start = text.find(CERTIFICATE_BEGIN).unwrap_or_default();
+    let from_start = &text[start..];
+    let len = from_start.find(END).map_or(from_start.len(), |at| at + END.len());
+    from_start.split_at(len)
 }

@@ -34,6 +34,12 @@ pub enum SignatureError {
     /// The signature was made with the key of another certificate.
     #[error("the signature is by another certificate: issuer and serial number differ")]
     OtherSigner,
+    /// Only some of several signers are known.
+    #[error("it has {count} signers, of whom not all have one of the certificates: RAUC demands that each has one")]
+    UntrustedSigner {
+        /// Number of signers.
+        count: usize,
+    },
     /// The signature is that of other bytes.
     #[error("the signature is not that of this root hash by the key of the certificate")]
     OtherContent,

@@ -13,6 +13,7 @@ use ring::signature::{
     RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey,
     VerificationAlgorithm,
 };
+use x509_cert::ext::pkix::SubjectKeyIdentifier;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use super::key::SignatureScheme;
@@ -166,8 +167,7 @@ impl DetachedSignature {
 pub struct EmbeddedSignature {
     content: Vec<u8>,
     signers: Vec<SignerInfo>,
-    /// Issuers and serial numbers of the certificates.
-    certificates: Vec<SignerIdentifier>,
+    certificates: Vec<SignerCertificate>,
 }
 
 impl EmbeddedSignature {
@@ -184,15 +184,15 @@ impl EmbeddedSignature {
         if signed.signer_infos.0.is_empty() {
             return Err(SignatureError::BadSignature("nobody signed it"));
         }
-        let identifier_of = |choice| match choice {
-            CertificateChoices::Certificate(certificate) => Some(identifier(&SignerCertificate { certificate })),
+        let x509_of = |choice| match choice {
+            CertificateChoices::Certificate(certificate) => Some(SignerCertificate { certificate }),
             CertificateChoices::Other(_) => None,
         };
         let certificates = signed.certificates.map(|set| set.0.into_vec()).unwrap_or_default();
         Ok(EmbeddedSignature {
             content: content.into_bytes(),
             signers: signed.signer_infos.0.into_vec(),
-            certificates: certificates.into_iter().filter_map(identifier_of).collect(),
+            certificates: certificates.into_iter().filter_map(x509_of).collect(),
         })
     }
 
@@ -201,23 +201,40 @@ impl EmbeddedSignature {
         &self.content
     }
 
-    /// Returns true if the signature contains the certificate of each signer. A signer who is named by the identifier of a
-    /// key, and not by issuer and serial number, is not looked for.
-    pub fn has_certificates(&self) -> bool {
-        self.signers.iter().all(|signer| match signer.sid {
-            SignerIdentifier::IssuerAndSerialNumber(_) => self.certificates.contains(&signer.sid),
-            SignerIdentifier::SubjectKeyIdentifier(_) => true,
-        })
+    /// Returns the number of signers, which is not zero.
+    pub fn signer_count(&self) -> usize {
+        self.signers.len()
     }
 
-    /// Verifies that the key of `certificate` signed the content.
+    /// Returns true if the signature contains the certificate of each signer.
+    pub fn has_certificates(&self) -> bool {
+        self.signers.iter().all(|signer| self.certificates.iter().any(|certificate| is_named(certificate, &signer.sid)))
+    }
+
+    /// Verifies that the content was signed by the key of one of `certificates`, and by no signer who is not among them.
+    ///
+    /// `CMS_verify` of OpenSSL also demands all: otherwise, the signature of a key that was withdrawn would go unnoticed
+    /// beside that of a valid one.
     ///
     /// # Errors
-    /// [`SignatureError::OtherSigner`], or [`SignatureError::BadSignature`].
-    pub fn verify(&self, certificate: &SignerCertificate) -> Result<(), SignatureError> {
-        let signer = find_signer(&self.signers, certificate)?;
-        let why = "what it contains was changed, or signed with another key than that of the certificate";
-        if is_signed(signer, certificate, &self.content)? { Ok(()) } else { Err(SignatureError::BadSignature(why)) }
+    /// [`SignatureError::OtherSigner`], [`SignatureError::UntrustedSigner`], or [`SignatureError::BadSignature`].
+    pub fn verify(&self, certificates: &[SignerCertificate]) -> Result<(), SignatureError> {
+        let find = |signer: &SignerInfo| certificates.iter().find(|certificate| is_named(certificate, &signer.sid));
+        let trusted: Vec<_> = self.signers.iter().filter_map(|signer| Some((signer, find(signer)?))).collect();
+        if trusted.is_empty() {
+            return Err(SignatureError::OtherSigner);
+        }
+        let count = self.signers.len();
+        if trusted.len() < count {
+            return Err(SignatureError::UntrustedSigner { count });
+        }
+        for (signer, certificate) in trusted {
+            if !is_signed(signer, certificate, &self.content)? {
+                let why = "what it contains was changed, or signed with another key than that of the certificate";
+                return Err(SignatureError::BadSignature(why));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -238,8 +255,19 @@ fn find_signer<'s>(
     signers: &'s [SignerInfo],
     certificate: &SignerCertificate,
 ) -> Result<&'s SignerInfo, SignatureError> {
-    let wanted = identifier(certificate);
-    signers.iter().find(|signer| signer.sid == wanted).ok_or(SignatureError::OtherSigner)
+    signers.iter().find(|signer| is_named(certificate, &signer.sid)).ok_or(SignatureError::OtherSigner)
+}
+
+/// Returns true if a signer is named as the owner of a certificate: by issuer and serial number, or by the identifier of
+/// its key (`openssl cms -sign -keyid`).
+fn is_named(certificate: &SignerCertificate, sid: &SignerIdentifier) -> bool {
+    match sid {
+        SignerIdentifier::IssuerAndSerialNumber(_) => *sid == identifier(certificate),
+        SignerIdentifier::SubjectKeyIdentifier(wanted) => {
+            let own = certificate.certificate.tbs_certificate.get::<SubjectKeyIdentifier>();
+            own.is_ok_and(|extension| extension.is_some_and(|(_, own)| own == *wanted))
+        }
+    }
 }
 
 /// Returns true if a signer signed `content`, directly or through attributes with its digest.

@@ -86,7 +86,8 @@ impl SealedDir {
 
     fn examine_at(&self, path: &Path, certificate: Option<&SignerCertificate>) -> SealExamination {
         let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).unwrap());
-        examine(self.consumer, SealedImage { path, data: &data, certificate }, &effort(2)).unwrap()
+        let certificates = certificate.map_or(&[][..], std::slice::from_ref);
+        examine(self.consumer, SealedImage { path, data: &data, certificates }, &effort(2)).unwrap()
     }
 
     fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
@@ -331,6 +332,13 @@ fn signatures_count_only_by_their_name_key_and_content() {
     expect(Some(&certificate), &[], KernelEnforcement::Signed);
     expect(None, &[], KernelEnforcement::Unsigned);
     expect(Some(&other), &["other-signer"], KernelEnforcement::Refused);
+    // systemd tries all that it has.
+    let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(&dir.image(), 0).unwrap());
+    let image = dir.image();
+    let certificates = [other.clone(), certificate.clone()];
+    let image = SealedImage { path: &image, data: &data, certificates: &certificates };
+    let examination = examine(dir.consumer, image, &effort(2)).unwrap();
+    assert_eq!(examination.enforcement, KernelEnforcement::Signed);
     dir.rename("app.roothash.p7s", "app.p7s");
     expect(Some(&certificate), &["signature-name"], KernelEnforcement::Unsigned);
     fs::remove_file(dir.path("app.p7s")).unwrap();

@@ -94,8 +94,22 @@ impl BundleDir {
         fs::write(self.path(BUNDLE), [&payload[..], &cms, &len].concat()).unwrap();
     }
 
+    /// Replaces the signature by one that openssl makes with `options`.
+    fn sign_again(&self, options: &[&str]) {
+        self.edit(|_, cms| {
+            fs::write(self.path("content"), EmbeddedSignature::parse(cms).unwrap().content()).unwrap();
+            let begin = ["cms", "-sign", "-binary", "-nodetach", "-in", "content", "-outform", "der", "-out", "signed"];
+            run(self.dir.path(), "openssl", &[&begin[..], options].concat());
+            *cms = fs::read(self.path("signed")).unwrap();
+        });
+    }
+
     fn examine(&self, certificate: Option<&SignerCertificate>) -> SealExamination {
-        examine_file(&self.path(BUNDLE), certificate)
+        self.examine_with(certificate.map_or(&[][..], std::slice::from_ref))
+    }
+
+    fn examine_with(&self, certificates: &[SignerCertificate]) -> SealExamination {
+        examine_file(&self.path(BUNDLE), certificates)
     }
 }
 
@@ -106,9 +120,9 @@ fn split_cms(bundle: &mut Vec<u8>) -> Vec<u8> {
     bundle.split_off(bundle.len() - len)
 }
 
-fn examine_file(path: &Path, certificate: Option<&SignerCertificate>) -> SealExamination {
+fn examine_file(path: &Path, certificates: &[SignerCertificate]) -> SealExamination {
     let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).unwrap());
-    examine(ConsumerProgram::Rauc, SealedImage { path, data: &data, certificate }, &effort(2)).unwrap()
+    examine(ConsumerProgram::Rauc, SealedImage { path, data: &data, certificates }, &effort(2)).unwrap()
 }
 
 fn names(examination: &SealExamination) -> Vec<&'static str> {
@@ -171,7 +185,7 @@ fn rauc_reads_bundles_and_makes_those_that_are_sound() {
     fs::write(dir.path("root/manifest.raucm"), format!("{MANIFEST}[bundle]\nformat=verity\n")).unwrap();
     let bundle = ["bundle", "--cert=key.crt", "--key=key.pem", "--mksquashfs-args=-comp lz4", "root", "theirs.raucb"];
     run(dir.dir.path(), "rauc", &bundle);
-    let examination = examine_file(&dir.path("theirs.raucb"), Some(&dir.certificate));
+    let examination = examine_file(&dir.path("theirs.raucb"), std::slice::from_ref(&dir.certificate));
     assert_eq!((names(&examination), examination.enforcement), (vec![], KernelEnforcement::Signed));
 }
 
@@ -201,13 +215,7 @@ const MISTAKES: &[MistakeCase] = &[
     }),
     ("no-signer-certificate", KernelEnforcement::Refused, |dir| {
         dir.seal(&str::to_owned);
-        dir.edit(|_, cms| {
-            fs::write(dir.path("content"), EmbeddedSignature::parse(cms).unwrap().content()).unwrap();
-            let begin = ["cms", "-sign", "-binary", "-nodetach", "-nocerts", "-in", "content", "-outform", "der"];
-            let end = ["-inkey", "key.pem", "-signer", "key.crt", "-out", "signed"];
-            run(dir.dir.path(), "openssl", &[&begin[..], &end].concat());
-            *cms = fs::read(dir.path("signed")).unwrap();
-        });
+        dir.sign_again(&["-nocerts", "-inkey", "key.pem", "-signer", "key.crt"]);
     }),
     ("unaligned-payload", KernelEnforcement::Refused, |dir| {
         dir.seal(&str::to_owned);
@@ -277,6 +285,57 @@ fn every_mistake_in_a_bundle_has_its_name_and_its_effect() {
         cms[at] = b'V';
     });
     assert_eq!(names(&dir.examine(Some(&dir.certificate))), ["bad-signature"]);
+}
+
+const BY_KEY: [&str; 4] = ["-signer", "key.crt", "-inkey", "key.pem"];
+const BY_OTHER: [&str; 4] = ["-signer", "other.crt", "-inkey", "other.pem"];
+
+#[test]
+fn every_signer_of_a_bundle_must_be_trusted() {
+    let test = "every_signer_of_a_bundle_must_be_trusted";
+    let Some(dir) = BundleDir::new(test) else { return };
+    let key = std::slice::from_ref(&dir.certificate);
+    let other = std::slice::from_ref(&dir.other);
+    let both = [key, other].concat();
+    let expect = |certificates: &[SignerCertificate], mistakes: &[&str], enforcement| {
+        let examination = dir.examine_with(certificates);
+        assert_eq!(names(&examination), mistakes);
+        assert_eq!(examination.enforcement, enforcement, "{mistakes:?}");
+    };
+    dir.seal(&str::to_owned);
+    expect(&both, &[], KernelEnforcement::Signed);
+    // Named by the identifier of the key.
+    dir.sign_again(&[&BY_KEY[..], &["-keyid"]].concat());
+    expect(key, &[], KernelEnforcement::Signed);
+    expect(other, &["other-signer"], KernelEnforcement::Refused);
+
+    dir.sign_again(&[BY_KEY, BY_OTHER].concat());
+    expect(&both, &["several-signers"], KernelEnforcement::Signed);
+    expect(&[], &["several-signers"], KernelEnforcement::Unsigned);
+    for one in [key, other] {
+        expect(one, &["several-signers", "untrusted-signer"], KernelEnforcement::Refused);
+    }
+    if have(test, "rauc") {
+        let rauc = |keyring: &str| {
+            let mut info = std::process::Command::new("rauc");
+            let ran = info.args(["info", keyring, BUNDLE]).current_dir(dir.dir.path()).output().unwrap();
+            (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
+        };
+        let (is_accepted, told) = rauc("--keyring=key.crt");
+        assert!(!is_accepted && told.contains("verification failed"), "{told}");
+        fs::write(
+            dir.path("both.crt"),
+            ["key.crt", "other.crt"].map(|name| fs::read(dir.path(name)).unwrap()).concat(),
+        )
+        .unwrap();
+        let (is_accepted, told) = rauc("--keyring=both.crt");
+        assert!(is_accepted || told.contains("Unsupported number of signers"), "{told}");
+        let keyring = SignerCertificate::parse_all(&fs::read(dir.path("both.crt")).unwrap()).unwrap();
+        expect(&keyring, &["several-signers"], KernelEnforcement::Signed);
+    }
+    // The end of the message is that of the last signature.
+    dir.edit(|_, cms| *cms.last_mut().unwrap() ^= 1);
+    expect(&both, &["several-signers", "bad-signature"], KernelEnforcement::Refused);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 pub(super) use self::built::PendingSeal;
 use self::layout::SealLayout;
-pub(super) use self::signing::read_certificate;
+pub(super) use self::signing::read_certificates;
 use self::signing::{MadeSignature, RootSignature};
 use super::print;
 use crate::args::{SealArgs, SealConsumer};

@@ -39,7 +39,7 @@ impl SealArgs {
 /// How a signature comes about. Files are read, and compared as far as possible, before the image is.
 pub(super) enum SignatureOrigin<Parsed> {
     Made { key: SigningKey, certificate: SignerCertificate },
-    Attached { bytes: Vec<u8>, parsed: Parsed, certificate: SignerCertificate, name: String },
+    Attached { bytes: Vec<u8>, parsed: Parsed, certificates: Vec<SignerCertificate>, name: String },
 }
 
 /// Origin of the signature of a root hash.
@@ -54,8 +54,9 @@ impl<Parsed> SignatureOrigin<Parsed> {
         parse: impl FnOnce(&[u8]) -> Result<Parsed, SignatureError>,
     ) -> Result<Option<Self>> {
         let Some(certificate) = files.certificate else { return Ok(None) };
-        let certificate = read_certificate(certificate)?;
+        let certificates = read_certificates(certificate)?;
         if let Some(path) = files.key {
+            let certificate = own_certificate(certificates);
             let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
             return Ok(Some(SignatureOrigin::Made { key, certificate }));
         }
@@ -66,7 +67,7 @@ impl<Parsed> SignatureOrigin<Parsed> {
         let bytes = read_small(path)?;
         let name = display(path).to_string();
         let parsed = parse(&bytes).with_context(|| name.clone())?;
-        Ok(Some(SignatureOrigin::Attached { bytes, parsed, certificate, name }))
+        Ok(Some(SignatureOrigin::Attached { bytes, parsed, certificates, name }))
     }
 }
 
@@ -83,7 +84,8 @@ impl RootSignature {
                 let der = sign(root_hash, &key, &certificate)?;
                 Ok(MadeSignature { der, certificate })
             }
-            RootSignature::Attached { bytes, parsed, certificate, name } => {
+            RootSignature::Attached { bytes, parsed, certificates, name } => {
+                let certificate = own_certificate(certificates);
                 parsed.verify(root_hash, &certificate).with_context(|| name)?;
                 Ok(MadeSignature { der: bytes, certificate })
             }
@@ -101,7 +103,7 @@ impl ManifestSignature {
     pub(super) fn make(self, manifest: &str) -> Result<Vec<u8>> {
         match self {
             ManifestSignature::Made { key, certificate } => Ok(sign_content(manifest.as_bytes(), &key, &certificate)?),
-            ManifestSignature::Attached { bytes, parsed, certificate, name } => {
+            ManifestSignature::Attached { bytes, parsed, certificates, name } => {
                 if parsed.content() != manifest.as_bytes() {
                     anyhow::bail!(
                         "{name}: another manifest was signed; sign what --manifest-only prints (openssl cms -sign \
@@ -113,7 +115,7 @@ impl ManifestSignature {
                         "{name}: it lacks the certificate of the signer (openssl cms -sign without -nocerts)"
                     );
                 }
-                parsed.verify(&certificate).with_context(|| name)?;
+                parsed.verify(&certificates).with_context(|| name)?;
                 Ok(bytes)
             }
         }
@@ -127,9 +129,14 @@ pub(super) struct MadeSignature {
     pub(super) certificate: SignerCertificate,
 }
 
-/// Reads a certificate.
-pub(in crate::commands) fn read_certificate(path: &Path) -> Result<SignerCertificate> {
-    SignerCertificate::parse(&read_small(path)?).with_context(|| display(path).to_string())
+/// Reads a certificate, or several in PEM.
+pub(in crate::commands) fn read_certificates(path: &Path) -> Result<Vec<SignerCertificate>> {
+    SignerCertificate::parse_all(&read_small(path)?).with_context(|| display(path).to_string())
+}
+
+/// Returns the certificate of the signer: the first, as others are those of authorities.
+fn own_certificate(certificates: Vec<SignerCertificate>) -> SignerCertificate {
+    certificates.into_iter().next().expect("a file without a certificate was refused")
 }
 
 /// Reads a file that must be small.
