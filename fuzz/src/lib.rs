@@ -12,6 +12,7 @@ mod image;
 pub mod kdump;
 pub mod nbd;
 pub mod pack_list;
+pub mod rauc_bundle;
 pub mod squashfs_image;
 mod take;
 pub mod tar_peer;

@@ -3,6 +3,12 @@
 mod common;
 mod consumers;
 mod fsverity;
+mod fuzz;
 mod rauc;
 mod signatures;
 mod verity;
+
+/// How fuzz targets read their inputs.
+#[path = "../../../../fuzz/src/take.rs"]
+#[allow(dead_code, reason = "the target here needs some of it")]
+mod take;
