@@ -35,6 +35,15 @@ pub enum Error {
     /// The result has another digest than the patch names.
     #[error("{0}")]
     WrongResult(&'static str),
+    /// What was fetched is not a part of the file that an index describes.
+    #[error(
+        "the block at byte {offset} is not the one that the index describes: the file was replaced, or the index is that of \
+         another file"
+    )]
+    OtherFile {
+        /// Offset of the block in the new file.
+        offset: u64,
+    },
     /// The operation was cancelled through its [`Progress`](packfs_blocks::Progress).
     #[error("interrupted")]
     Interrupted,

@@ -40,6 +40,7 @@ mod make;
 mod recipes;
 mod reference;
 mod units;
+pub mod zsync;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@ mod fuzz;
 mod hostile;
 mod round_trips;
 mod sizes;
+mod zsync;
 
 /// How fuzz targets read their inputs.
 #[path = "../../../../fuzz/src/take.rs"]
