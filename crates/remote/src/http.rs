@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -39,6 +40,8 @@ pub(crate) struct HttpClient {
     agents: Mutex<HashMap<(bool, Option<String>), Agent>>,
     connect: Duration,
     idle: Duration,
+    /// Number of GET requests so far.
+    requests: AtomicU64,
 }
 
 impl fmt::Debug for HttpClient {
@@ -162,11 +165,22 @@ impl From<io::Error> for AttemptFailure {
 
 impl HttpClient {
     pub(crate) fn new(options: &RemoteOptions) -> Self {
-        HttpClient { agents: Mutex::default(), connect: options.connect_timeout, idle: options.idle_timeout }
+        HttpClient {
+            agents: Mutex::default(),
+            connect: options.connect_timeout,
+            idle: options.idle_timeout,
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the number of GET requests so far, repeated ones included.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
     }
 
     /// Sends a GET request; redirections and other statuses come back as they are.
     pub(crate) fn get(&self, url: &HttpUrl, headers: &[(&str, String)]) -> Result<Response<Body>, AttemptFailure> {
+        self.requests.fetch_add(1, Relaxed);
         let mut request = self.agent(url)?.get(url.request());
         for (name, value) in headers {
             request = request.header(*name, value);

@@ -3,7 +3,8 @@
 //! [`RemoteObject`] is the [`ReadAt`](packfs_blocks::ReadAt) of an object: `object` requests ranges and proves that all
 //! are of the version that was opened, `reader` divides the object into units and decides which are fetched together
 //! and ahead of time, `cache` keeps units on disk for the next process. There is no async runtime: requests are made by
-//! up to 16 threads, which start when they are needed.
+//! up to 16 threads, which start when they are needed. [`RangeFetcher`] fetches the ranges that its caller names, and no
+//! byte more.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -22,6 +23,7 @@ mod oci;
 mod origin;
 mod progress;
 mod proxy;
+mod ranges;
 mod reader;
 mod retry;
 mod s3;
@@ -38,6 +40,7 @@ use std::time::Duration;
 
 pub use error::{Error, FailureReason, Result};
 pub use oci::{Manifest, Repository};
+pub use ranges::{RangeFetcher, join_address};
 pub use reader::RemoteObject;
 
 /// Options for reading a remote object.

@@ -86,7 +86,8 @@ enum RangeRequest {
 }
 
 impl VersionedObject {
-    /// Opens an object, with its first and last bytes: both are requested at the same time.
+    /// Opens an object, with its first and last bytes: both are requested at the same time, the last ones only if `tail`
+    /// is not 0.
     pub(crate) fn open(
         origin: Box<dyn ObjectOrigin>,
         options: &RemoteOptions,
@@ -106,10 +107,13 @@ impl VersionedObject {
         let prepared = object.retry.repeat_unnamed(|_| object.origin.prepare(&object.client));
         prepared.map_err(|why| Error::new(object.retry.name(), why))?;
         let (first, last) = thread::scope(|scope| {
-            let last = threads::named("packfs-remote").start_in(scope, || object.read_last(tail));
+            let last = match tail {
+                0 => None,
+                _ => threads::named("packfs-remote").start_in(scope, || object.read_last(tail)).ok(),
+            };
             let first = object.read_first(head);
             // Without a thread, or after a failure, the last bytes are read when they are needed.
-            (first, last.ok().and_then(|last| last.join().ok()).flatten())
+            (first, last.and_then(|last| last.join().ok()).flatten())
         });
         let FirstAnswer { version, total, bytes, .. } = first.map_err(|why| Error::new(object.retry.name(), why))?;
         if let Some(len) = object.origin.len().filter(|len| *len != total) {
@@ -145,6 +149,11 @@ impl VersionedObject {
     /// Returns the name for messages.
     pub(crate) fn name(&self) -> &str {
         self.retry.name()
+    }
+
+    /// Returns the number of requests so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.client.requests()
     }
 
     /// Returns a text that no other bytes have; `None` if the server does not tell versions apart reliably.

@@ -4,9 +4,12 @@ use std::fmt;
 
 use ureq::http::HeaderMap;
 
-use crate::error::FailureReason;
+use crate::error::{Error, FailureReason};
 use crate::http::{AttemptFailure, HttpClient};
-use crate::url::HttpUrl;
+use crate::is_address;
+use crate::oci::RegistryArtifact;
+use crate::s3::BucketObject;
+use crate::url::{HttpUrl, cleaned};
 
 /// A way to request one object.
 pub(crate) trait ObjectOrigin: Send + Sync + fmt::Debug {
@@ -69,4 +72,23 @@ impl ObjectOrigin for PlainAddress {
     fn request(&self) -> Result<OriginRequest, FailureReason> {
         Ok(OriginRequest { url: self.0.clone(), headers: Vec::new() })
     }
+}
+
+/// Returns the origin of the object at an address.
+pub(crate) fn of_address(address: &str) -> crate::Result<Box<dyn ObjectOrigin>> {
+    let wrong = |why: String| Error::new(&cleaned(address), FailureReason::Address(why));
+    if !is_address(address) {
+        return Err(wrong("its scheme is not supported".into()));
+    }
+    Ok(match address.split_once("://") {
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("s3") => {
+            let bucket = BucketObject::new(address, |name| std::env::var(name).ok());
+            Box::new(bucket.map_err(|why| Error::new(&cleaned(address), why))?)
+        }
+        Some((scheme, _)) if scheme.len() >= 3 && scheme[..3].eq_ignore_ascii_case("oci") => {
+            let artifact = RegistryArtifact::new(address, |name| std::env::var(name).ok());
+            Box::new(artifact.map_err(|why| Error::new(&cleaned(address), why))?)
+        }
+        _ => Box::new(PlainAddress(HttpUrl::parse(address).map_err(wrong)?)),
+    })
 }

@@ -9,16 +9,13 @@ use std::time::{Duration, Instant};
 
 use packfs_blocks::{ReadAt, threads};
 
+use crate::RemoteOptions;
 use crate::cache::{CachedVersion, UNIT};
 use crate::error::{Error, FailureReason, Result};
 use crate::object::{OpenedObject, VersionedObject};
-use crate::oci::RegistryArtifact;
-use crate::origin::{ObjectOrigin, PlainAddress};
-use crate::s3::BucketObject;
+use crate::origin::{self, ObjectOrigin};
 use crate::scattered::{self, ScatteredUnits};
 use crate::stream::{RUN, SequentialReaders};
-use crate::url::{HttpUrl, cleaned};
-use crate::{RemoteOptions, is_address};
 
 /// Number of requests at the same time.
 const CONNECTIONS: usize = 16;
@@ -109,22 +106,7 @@ impl RemoteObject {
     ///
     /// User and password in the address become a header. The proxy comes from the environment.
     pub fn open(address: &str, options: &RemoteOptions) -> Result<Self> {
-        let wrong = |why: String| Error::new(&cleaned(address), FailureReason::Address(why));
-        if !is_address(address) {
-            return Err(wrong("its scheme is not supported".into()));
-        }
-        let origin: Box<dyn ObjectOrigin> = match address.split_once("://") {
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("s3") => {
-                let bucket = BucketObject::new(address, |name| std::env::var(name).ok());
-                Box::new(bucket.map_err(|why| Error::new(&cleaned(address), why))?)
-            }
-            Some((scheme, _)) if scheme.len() >= 3 && scheme[..3].eq_ignore_ascii_case("oci") => {
-                let artifact = RegistryArtifact::new(address, |name| std::env::var(name).ok());
-                Box::new(artifact.map_err(|why| Error::new(&cleaned(address), why))?)
-            }
-            _ => Box::new(PlainAddress(HttpUrl::parse(address).map_err(wrong)?)),
-        };
-        RemoteObject::from_origin(origin, options)
+        RemoteObject::from_origin(origin::of_address(address)?, options)
     }
 
     /// Opens the object of an origin.
