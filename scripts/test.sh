@@ -42,6 +42,7 @@ need cryptsetup-bin veritysetup
 need fsverity fsverity
 need systemd-container systemd-dissect
 need rauc rauc
+need zsync zsync zsyncmake
 need docker-registry docker-registry
 need umoci umoci
 need skopeo skopeo

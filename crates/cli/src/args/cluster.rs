@@ -109,6 +109,7 @@ impl Args for PlannedBuild {
             "append",
             "append_below",
             "composefs",
+            "delta_index",
             "dry_run",
             "index",
             "objects",

@@ -95,6 +95,12 @@ pub(crate) struct DiffArgs {
     #[arg(long)]
     pub(crate) superblocks: bool,
 
+    /// Also predict what `packfs update` fetches to make B from A
+    ///
+    /// Both must be images. `packfs build --delta-index` writes the index that an update needs.
+    #[arg(long)]
+    pub(crate) update_size: bool,
+
     /// Extract the files that differ into DIR/old and DIR/new
     ///
     /// These are regular files whose contents differ, or that only one side has. Files of A go to DIR/old, those of B

@@ -1,10 +1,10 @@
-//! Options of the commands about patches: `delta` and `apply`.
+//! Options of the commands about updates: `delta`, `apply` and `update`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{EffortArgs, TalkArgs};
+use super::{EffortArgs, RemoteArgs, TalkArgs};
 
 /// Make a small patch from one image to the next.
 ///
@@ -74,6 +74,52 @@ pub(crate) struct ApplyArgs {
     /// Replace NEW if it exists
     #[arg(short, long)]
     pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) effort: EffortArgs,
+
+    /// Print figures as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
+}
+
+/// Make the next image from an old one, and fetch only what that lacks.
+///
+/// INDEX lists sums of the blocks of the new image: `packfs build --delta-index` and zsyncmake write one. Blocks that OLD
+/// has at any offset are copied, the others are fetched by ranges. OLD is any image, best the one before; it may be mounted.
+/// NEW appears once it has the digest that INDEX says. Until then it is NEW.part, with which the same command goes on after
+/// a failure.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs update https://example.com/root.erofs.zsync --from root-1.erofs -o root-2.erofs
+  packfs update https://example.com/root.erofs.zsync --from /dev/mmcblk0p2 -o /dev/mmcblk0p3 --force")]
+pub(crate) struct UpdateArgs {
+    /// Index of the new image: an address (https://...) or a file
+    #[arg(value_name = "INDEX", value_hint = ValueHint::FilePath)]
+    pub(crate) index: PathBuf,
+
+    /// Old image: a file or a block device
+    #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
+    pub(crate) from: PathBuf,
+
+    /// Image to write: a file or a block device
+    #[arg(short, long, value_name = "NEW", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+
+    /// Fetch the new image from URL instead of the address in INDEX
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub(crate) image_url: Option<String>,
+
+    /// Replace NEW if it exists
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 
     #[command(flatten)]
     pub(crate) effort: EffortArgs,

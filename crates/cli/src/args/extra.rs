@@ -40,8 +40,8 @@ pub(crate) struct ManArgs {
 
 /// Returns all commands. This is a separate list, as the definition of all commands contains this one.
 fn commands() -> Vec<&'static str> {
-    let images =
-        ["build", "extract", "tar", "list", "cat", "info", "check", "diff", "delta", "apply", "seal", "verify", "oci"];
+    let images = ["build", "extract", "tar", "list", "cat", "info", "check", "diff"];
+    let delivery = ["delta", "apply", "update", "seal", "verify", "oci"];
     let dumps = ["split", "join"];
     let mounts: &[&str] = if cfg!(feature = "mount") { &["mount", "umount"] } else { &[] };
     let serving: &[&str] = if cfg!(feature = "serve") { &["serve", "explore"] } else { &[] };
@@ -49,7 +49,7 @@ fn commands() -> Vec<&'static str> {
     let others = ["bench", "tune", "trace", "as", "completions", "man", "help"];
     let of_bench = ["codecs", "read", "report", "memory"];
     let of_oci = ["convert", "export", "cache", "merge"];
-    [&images[..], &dumps, mounts, serving, &cluster, &others, &of_bench, &of_oci].concat()
+    [&images[..], &delivery, &dumps, mounts, serving, &cluster, &others, &of_bench, &of_oci].concat()
 }
 
 #[cfg(test)]

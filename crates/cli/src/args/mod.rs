@@ -44,12 +44,12 @@ pub(crate) use bench::{
     BenchReportArgs, BenchSplitArgs, MeasuringArgs,
 };
 pub(crate) use build::{
-    BuildArgs, BuildPlan, BuildPreset, BuildSeal, FormatChoice, FsConfigFrom, ListPaths, RulesFrom, fastest,
-    name_option,
+    BuildArgs, BuildPlan, BuildPreset, BuildSeal, DeltaIndex, FormatChoice, FsConfigFrom, ListPaths, RulesFrom,
+    fastest, name_option,
 };
 pub(crate) use cluster::{AssembleArgs, BuildList, PlanArgs, ShardArgs, StatusArgs, TaskEngine};
 pub(crate) use compare::{CheckArgs, DiffArgs};
-pub(crate) use delta::{ApplyArgs, DeltaArgs};
+pub(crate) use delta::{ApplyArgs, DeltaArgs, UpdateArgs};
 #[cfg(feature = "serve")]
 pub(crate) use explore::ExploreArgs;
 pub(crate) use extra::{CompletionsArgs, ManArgs};
@@ -110,6 +110,7 @@ pub(crate) enum PackfsCommand {
     Diff(DiffArgs),
     Delta(DeltaArgs),
     Apply(ApplyArgs),
+    Update(UpdateArgs),
     Seal(Box<SealArgs>),
     Verify(VerifyArgs),
     Oci(Box<OciArgs>),

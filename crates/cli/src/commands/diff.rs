@@ -13,7 +13,9 @@ use packfs_image::{AnyImage, Image, Tree, Warnings};
 use serde::Serialize;
 
 use self::changed::ChangedFiles;
-use super::{open, sources};
+use super::delta::patch_effort;
+use super::update::UpdateSize;
+use super::{open, print, sources};
 use crate::args::DiffArgs;
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::findings::Findings;
@@ -23,9 +25,12 @@ use crate::output::{json, units, warnings};
 
 pub(super) fn run(args: &DiffArgs) -> Result<CommandOutcome> {
     let meter = ProgressMeter::start(args.talk.quiet);
+    refuse_size_without_images(args)?;
     let compared = collect_differences(args, meter.progress());
+    let update = args.update_size.then(|| predict_update(args, &meter)).transpose();
     meter.finish();
     let DiffOutcome { differences, warnings } = compared?;
+    let update = update?;
     if !args.talk.quiet {
         warnings.iter().for_each(warnings::print);
     }
@@ -35,11 +40,38 @@ pub(super) fn run(args: &DiffArgs) -> Result<CommandOutcome> {
     if args.json {
         let [of_a, of_b] = &warnings;
         let warnings = SideWarnings { a: of_a, b: of_b };
-        json::print(&DiffReport { a, b, same, differences: &differences, warnings })?;
+        json::print(&DiffReport { a, b, same, differences: &differences, update: update.as_ref(), warnings })?;
     } else {
         differences.print(|difference| difference_line(difference, (&a, &b)))?;
+        update.map_or(Ok(CommandOutcome::Done), |update| print(&update_line(&update)))?;
     }
     Ok(if same { CommandOutcome::Done } else { CommandOutcome::Findings })
+}
+
+/// Fails if an update is to be predicted between anything else than images.
+fn refuse_size_without_images(args: &DiffArgs) -> Result<(), UsageError> {
+    match [&args.a, &args.b].into_iter().find(|path| args.update_size && !sources::is_image(path)) {
+        Some(path) => Err(UsageError(format!("--update-size: {} is not an image", open::name(path)))),
+        None => Ok(()),
+    }
+}
+
+fn predict_update(args: &DiffArgs, meter: &ProgressMeter) -> Result<UpdateSize> {
+    let old = open::bytes(&args.a, 0, &args.remote)?;
+    let new = open::bytes(&args.b, 0, &args.remote)?;
+    let predicted = UpdateSize::predict(&*old, &*new, &patch_effort(&args.effort, meter));
+    predicted.with_context(|| format!("{}: predicting its update", open::name(&args.b)))
+}
+
+/// Formats a prediction as the last line of the result.
+fn update_line(update: &UpdateSize) -> String {
+    format!(
+        "update: {} of {} to fetch in {}, and an index of {}\n",
+        units::bytes(update.fetched_bytes),
+        units::bytes(update.new_bytes),
+        units::of(update.requests, "request"),
+        units::bytes(update.index_bytes)
+    )
 }
 
 /// Formats a difference as one line, with times as `list` prints them.
@@ -173,6 +205,9 @@ pub(super) struct DiffReport<'a> {
     same: bool,
     /// Differences between the two sides.
     differences: &'a Findings<Difference>,
+    /// What an update from the first side to the second fetches; only with `--update-size`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    update: Option<&'a UpdateSize>,
     /// Warnings about the two sides.
     warnings: SideWarnings<'a>,
 }

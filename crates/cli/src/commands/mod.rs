@@ -31,6 +31,7 @@ mod split;
 pub(crate) mod tar;
 mod trace;
 mod tune;
+mod update;
 mod verify;
 
 use std::io::Write;
@@ -54,6 +55,7 @@ pub(crate) fn run(command: PackfsCommand) -> Result<CommandOutcome> {
         PackfsCommand::Diff(args) => diff::run(&args),
         PackfsCommand::Delta(args) => delta::run(&args),
         PackfsCommand::Apply(args) => apply::run(&args),
+        PackfsCommand::Update(args) => update::run(&args),
         PackfsCommand::Seal(args) => seal::run(&args),
         PackfsCommand::Verify(args) => verify::run(&args),
         PackfsCommand::Oci(args) => oci::run(&args),

@@ -1,5 +1,6 @@
 //! Images behind addresses, wherever a command takes an image.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +24,28 @@ pub(crate) fn without_secrets(path: &Path) -> PathBuf {
     inner::without_secrets(path)
 }
 
+/// An object behind an address, of which ranges are fetched as they are asked for.
+pub(super) trait FetchRanges: Sync {
+    /// Returns the address as it may be shown.
+    fn name(&self) -> &str;
+    /// Returns the length of the object in bytes.
+    fn len(&self) -> u64;
+    /// Returns the number of requests so far.
+    fn requests(&self) -> u64;
+    /// Fetches a range within the object and passes its bytes on in order.
+    fn fetch(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()>;
+}
+
+/// Opens the object at an address to fetch ranges of it.
+pub(super) fn open_ranges(address: &str, args: &RemoteArgs) -> Result<Box<dyn FetchRanges>> {
+    inner::open_ranges(address, args)
+}
+
+/// Returns the address that `location` means in a document at `address`.
+pub(super) fn join_address(address: &str, location: &str) -> Result<String> {
+    inner::join_address(address, location)
+}
+
 /// Returns the way to open sources that are addresses.
 pub(super) fn elsewhere(args: &RemoteArgs) -> packfs_image::source::open::SourceOpener {
     let args = args.clone();
@@ -32,9 +55,9 @@ pub(super) fn elsewhere(args: &RemoteArgs) -> packfs_image::source::open::Source
 #[cfg(feature = "remote")]
 mod inner {
     use anyhow::Context;
-    use packfs_remote::{RemoteObject, RemoteOptions, WarningReceiver, clean};
+    use packfs_remote::{RangeFetcher, RemoteObject, RemoteOptions, WarningReceiver, clean};
 
-    use super::{Arc, Path, PathBuf, ReadAt, RemoteArgs, Result};
+    use super::{Arc, FetchRanges, Path, PathBuf, Range, ReadAt, RemoteArgs, Result};
     use crate::args::size;
     use crate::output::failure::UsageError;
     use crate::output::say;
@@ -56,6 +79,32 @@ mod inner {
         };
         let opened = opened.map_err(packfs_image::Error::io("cannot open", &name));
         Some(opened.map(|remote| (name, Arc::new(remote) as Arc<dyn ReadAt>)))
+    }
+
+    impl FetchRanges for RangeFetcher {
+        fn name(&self) -> &str {
+            self.name()
+        }
+
+        fn len(&self) -> u64 {
+            self.len()
+        }
+
+        fn requests(&self) -> u64 {
+            self.requests()
+        }
+
+        fn fetch(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+            Ok(self.fetch(range, take)?)
+        }
+    }
+
+    pub(super) fn open_ranges(address: &str, args: &RemoteArgs) -> Result<Box<dyn FetchRanges>> {
+        Ok(Box::new(RangeFetcher::open(address, &options(args)?)?))
+    }
+
+    pub(super) fn join_address(address: &str, location: &str) -> Result<String> {
+        Ok(packfs_remote::join_address(address, location)?)
     }
 
     pub(super) fn is_address(path: &Path) -> bool {
@@ -95,7 +144,15 @@ mod inner {
 
 #[cfg(not(feature = "remote"))]
 mod inner {
-    use super::{Arc, Path, PathBuf, ReadAt, RemoteArgs, Result};
+    use super::{Arc, FetchRanges, Path, PathBuf, ReadAt, RemoteArgs, Result};
+
+    pub(super) fn open_ranges(_: &str, _: &RemoteArgs) -> Result<Box<dyn FetchRanges>> {
+        anyhow::bail!("this build of packfs has no images behind addresses")
+    }
+
+    pub(super) fn join_address(_: &str, location: &str) -> Result<String> {
+        Ok(location.to_owned())
+    }
 
     pub(super) fn bytes(_: &Path, _: &RemoteArgs) -> Option<Result<Arc<dyn ReadAt>>> {
         None

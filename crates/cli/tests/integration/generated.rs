@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::{fail, have, succeed};
 
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 31] = [
     "build",
     "extract",
     "tar",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 30] = [
     "diff",
     "delta",
     "apply",
+    "update",
     "seal",
     "verify",
     "oci",

@@ -58,3 +58,4 @@ mod updates;
 mod usage;
 mod warnings;
 mod xattrs;
+mod zsync;

@@ -9,13 +9,13 @@ use crate::common::mounts::ends;
 use crate::common::{FORMATS, fail, have, packfs, sample, stderr, succeed};
 
 /// A server, ended with the test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
-    fn start(dir: &Path, args: &[&str]) -> Server {
+    pub(crate) fn start(dir: &Path, args: &[&str]) -> Server {
         let mut command = packfs(["serve"]);
         let command = command.args(args).current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

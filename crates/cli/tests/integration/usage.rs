@@ -313,6 +313,7 @@ fn help_of_plan_lists_nothing_that_plans_refuse() {
         "--blob",
         "--composefs[=<HASH>]",
         "--data-align",
+        "--delta-index",
         "--dry-run",
         "--index",
         "--max-extent",

@@ -29,7 +29,7 @@ const SPELLED_OUT: [&str; 9] = [
 
 /// Options that [`BuildPlan::in_full`] leaves out: sources, output and reports. A preset stands for options that are
 /// spelled out.
-const NO_PART_OF_THE_BUILD: [&str; 13] = [
+const NO_PART_OF_THE_BUILD: [&str; 14] = [
     "sources",
     "output",
     "preset",
@@ -41,7 +41,8 @@ const NO_PART_OF_THE_BUILD: [&str; 13] = [
     // There is no dry run of such an image.
     "composefs",
     "objects",
-    // The image is the same without a seal.
+    // The image is the same without a seal or an index.
+    "delta_index",
     "seal",
     "seal_key",
     "seal_certificate",

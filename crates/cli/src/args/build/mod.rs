@@ -5,6 +5,7 @@ mod around;
 mod choices;
 mod codec;
 mod composefs;
+mod delta_index;
 mod full;
 mod layer;
 mod plan;
@@ -29,6 +30,8 @@ use self::choices::WhiteoutChoice;
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::composefs::ComposefsArgs;
+pub(crate) use self::delta_index::DeltaIndex;
+use self::delta_index::DeltaIndexArgs;
 pub(crate) use self::full::GivenOptions;
 pub(super) use self::layer::{AnyLayer, ErofsLayer};
 pub(crate) use self::plan::{BuildPlan, FsConfigFrom, ListPaths, RulesFrom};
@@ -309,6 +312,9 @@ pub(crate) struct BuildArgs {
 
     #[command(flatten)]
     seal: BuildSealArgs,
+
+    #[command(flatten)]
+    delta_index: DeltaIndexArgs,
 
     #[command(flatten)]
     composefs: ComposefsArgs,

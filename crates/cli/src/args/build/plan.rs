@@ -12,7 +12,7 @@ use packfs_image::{BuildRequest, erofs, squashfs};
 use packfs_seal::HashAlgorithm;
 
 use super::full::GivenOptions;
-use super::{BuildArgs, BuildSeal, FormatChoice, table};
+use super::{BuildArgs, BuildSeal, DeltaIndex, FormatChoice, table};
 use crate::args::RemoteArgs;
 use crate::output::failure::UsageError;
 
@@ -70,6 +70,8 @@ pub(crate) struct BuildPlan {
     pub(crate) objects: Option<PathBuf>,
     /// Seal to make beside the image.
     pub(crate) seal: Option<BuildSeal>,
+    /// Index for updates to write beside the image.
+    pub(crate) delta_index: Option<DeltaIndex>,
     pub(crate) dry_run: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -142,6 +144,7 @@ impl BuildArgs {
             composefs: self.composefs.composefs,
             objects: self.composefs.objects,
             seal: self.seal.resolve(),
+            delta_index: self.delta_index.resolve(),
             dry_run: self.dry_run,
             json: self.json,
             quiet: self.talk.quiet,
@@ -232,6 +235,7 @@ impl BuildArgs {
             (self.append.is_some(), "--append"),
             (self.reuse.is_given(), "--reuse and --index"),
             (self.seal.is_given(), "--seal"),
+            (self.delta_index.is_given(), "--delta-index"),
         ];
         match others.iter().find(|(given, _)| *given && self.output.as_os_str() == "-") {
             Some((_, option)) => {

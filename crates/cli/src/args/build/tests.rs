@@ -262,6 +262,7 @@ fn samples() -> Vec<(&'static str, Vec<&'static str>)> {
         ("codec", "x.sqfs -c xz:9:bcj=auto"),
         ("composefs", ""),
         ("data_align", "x.erofs -c none --data-align=64K"),
+        ("delta_index", ""),
         ("dry_run", ""),
         ("exclude", "x.sqfs --exclude=*.o --exclude=-a"),
         ("exclude_from", "x.sqfs --exclude-from=/dev/null"),

@@ -1,6 +1,7 @@
 //! `packfs build`.
 
 pub(super) mod composefs;
+mod delta_index;
 pub(super) mod dry;
 mod listed;
 pub(super) mod report;
@@ -22,6 +23,7 @@ use packfs_image::source::{HotList, SortFile, Store};
 use packfs_image::tree::FsConfig;
 use packfs_image::{AnyImage, Error, OpenOptions, Plan};
 
+use self::delta_index::PendingIndex;
 use self::report::BuildReport;
 pub(super) use self::report::OversizedLine;
 use super::seal::PendingSeal;
@@ -58,14 +60,18 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     let force = plan.request.target.common().force;
     // Before the build, which may take hours: unreadable keys, and names that are taken, end it now.
     let seal = plan.seal.as_ref().map(|seal| PendingSeal::prepare(&plan.output, seal, force)).transpose()?;
+    let prepare_index = |index| PendingIndex::prepare(&plan.output, index, force);
+    let delta_index = plan.delta_index.as_ref().map(prepare_index).transpose()?;
     let meter = if plan.percentage { ProgressMeter::percentage() } else { ProgressMeter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
     let mut notes = RequestNotes::default();
     let built = write_image(&plan, &progress, &mut notes);
     let threads = plan.request.target.common().threads;
-    // Dropped without an image, which leaves none of its files.
+    // Dropped without an image, which leaves none of their files.
     let seal = seal.filter(|_| built.is_ok());
+    let delta_index = delta_index.filter(|_| built.is_ok());
     let sealed = seal.map(|seal| seal.complete(&plan.output, threads, &progress));
+    let indexed = delta_index.map(|index| index.complete(&plan.output, threads, &progress));
     let spent = meter.finish();
     let mut summary = built.map_err(|error| {
         let output = display(&plan.output);
@@ -80,6 +86,7 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
         }
     })?;
     let root_hash = sealed.transpose()?;
+    indexed.transpose()?;
     notes.add_to(&mut summary);
     if !plan.quiet {
         warnings::print(&summary.warnings);

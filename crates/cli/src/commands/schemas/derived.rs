@@ -37,6 +37,7 @@ use crate::commands::parts::{DumpCheck, DumpInfo};
 use crate::commands::seal::SealReport;
 use crate::commands::split::SplitSummary;
 use crate::commands::tune::TuneReport;
+use crate::commands::update::UpdateReport;
 use crate::commands::verify::VerifyReport;
 use crate::output::json::{JsonDocument, SCHEMA, VersionedDocument};
 
@@ -112,6 +113,7 @@ fn documents(command: &str) -> Vec<DocumentSchema> {
         "split" => vec![document::<SplitSummary<'_>>()],
         "status" => vec![document::<Status>()],
         "tune" => vec![document::<TuneReport<'_>>()],
+        "update" => vec![document::<UpdateReport>()],
         "verify" => vec![document::<VerifyReport<'_>>()],
         other => panic!("{other}: add its documents here"),
     }

@@ -16,7 +16,7 @@ macro_rules! schema_files {
 
 /// Names and texts of all schemas. A name is that of the command, whose words are joined by `-`; `bench-results` is about
 /// the lines of the files that `packfs bench` writes.
-const SCHEMAS: [(&str, &str); 25] = schema_files![
+const SCHEMAS: [(&str, &str); 26] = schema_files![
     "apply",
     "assemble",
     "bench-build",
@@ -41,6 +41,7 @@ const SCHEMAS: [(&str, &str); 25] = schema_files![
     "split",
     "status",
     "tune",
+    "update",
     "verify",
 ];
 

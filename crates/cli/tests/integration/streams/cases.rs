@@ -140,6 +140,14 @@ pub(crate) static CASES: &[StreamCase] = &[
         prepare: "PACKFS delta IN/erofs IN/squashfs -o p -q",
         ..result("apply", "apply IN/erofs p -o new --json")
     },
+    StreamCase {
+        prepare: "PACKFS build IN/root -o i --delta-index zsync -q",
+        ..silent("update", "update i.zsync --from i -o new")
+    },
+    StreamCase {
+        prepare: "PACKFS build IN/root -o i --delta-index zsync -q",
+        ..result("update", "update i.zsync --from i -o new --json")
+    },
     silent("seal", "seal IN/squashfs -o sealed"),
     result("seal", "seal IN/erofs -o sealed --append --json"),
     result("seal", "seal IN/squashfs --root-hash-only"),
