@@ -131,6 +131,7 @@ const CASES: &[Case] = &[
     case("seal ../in/a.sqfs -o o.sqfs -q -j 8"),
     case("seal ../in/a.erofs --for containerd -o o.erofs -q -j 8"),
     case("diff ../in/a.sqfs ../in/a.erofs -j 8"),
+    case("diff ../in/a.sqfs ../in/xz.sqfs -j 8 --update-size"),
     case("diff ../in/src ../in/xz.sqfs -j 8"),
     Case { repeats: false, ..case("split ../in/a.tar -o x -o y -q -j 8") },
     case("join ../in/x.part ../in/y.part -o o -q -j 8"),
