@@ -59,7 +59,7 @@ fn refuse_size_without_images(args: &DiffArgs) -> Result<(), UsageError> {
 fn predict_update(args: &DiffArgs, meter: &ProgressMeter) -> Result<UpdateSize> {
     let old = open::bytes(&args.a, 0, &args.remote)?;
     let new = open::bytes(&args.b, 0, &args.remote)?;
-    let predicted = UpdateSize::predict(&*old, &*new, &patch_effort(&args.effort, meter));
+    let predicted = UpdateSize::predict(&*old, &*new, &args.b, &patch_effort(&args.effort, meter));
     predicted.with_context(|| format!("{}: predicting its update", open::name(&args.b)))
 }
 

@@ -241,7 +241,7 @@ fn of_patches(documents: &PrintedDocuments<'_>) {
     documents.take("apply", 0, "apply a.squashfs patch -o applied");
     documents.take("build", 0, "build root -o indexed --delta-index zsync");
     documents.take("update", 0, "update indexed.zsync --from indexed -o updated");
-    documents.take("diff", 0, "diff a.squashfs indexed --update-size");
+    documents.take("diff", 1, "diff a.squashfs indexed --update-size");
 }
 
 fn of_seals(documents: &PrintedDocuments<'_>) {

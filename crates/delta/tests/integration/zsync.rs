@@ -1,7 +1,6 @@
 //! Updates by indexes of zsync: whatever the old file is, the new one is made bit for bit.
 
-use std::io::Cursor;
-use std::sync::Mutex;
+use std::fs::File;
 
 use packfs_blocks::io::Storage;
 use packfs_blocks::testing::{Random, noise};
@@ -11,14 +10,17 @@ use proptest::prelude::*;
 
 use crate::common::effort;
 
-type Target = Mutex<Cursor<Vec<u8>>>;
-
-fn target(bytes: Vec<u8>) -> Target {
-    Mutex::new(Cursor::new(bytes))
+/// Makes a file with some bytes, as an earlier attempt left it.
+fn target(bytes: &[u8]) -> File {
+    let file = tempfile::tempfile().unwrap();
+    Storage::write_all_at(&file, bytes, 0).unwrap();
+    file
 }
 
-fn contents(target: Target) -> Vec<u8> {
-    target.into_inner().unwrap().into_inner()
+fn contents(target: &File) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(Storage::len(target).unwrap()).unwrap()];
+    Storage::read_exact_at(target, &mut bytes, 0).unwrap();
+    bytes
 }
 
 fn index_of(new: &Vec<u8>, block_size: u32) -> ZsyncIndex {
@@ -30,11 +32,11 @@ fn index_of(new: &Vec<u8>, block_size: u32) -> ZsyncIndex {
 /// Updates `old` to `new`, into what `target` has already; returns the result and the number of bytes fetched.
 fn update(old: &Vec<u8>, new: &Vec<u8>, block_size: u32, part: Vec<u8>) -> (Vec<u8>, u64) {
     let index = index_of(new, block_size);
-    let target = target(part);
+    let target = target(&part);
     let mut plan = index.plan();
     find_kept_blocks(&index, &target, &mut plan, &effort(2)).unwrap();
     find_blocks(&index, old, &mut plan, &effort(2)).unwrap();
-    target.set_len(index.file_len()).unwrap();
+    Storage::set_len(&target, index.file_len()).unwrap();
     plan.copy_blocks(old, &target, &effort(2)).unwrap();
     for range in plan.missing_ranges() {
         let mut receiver = BlockReceiver::new(&index, &target, range.clone());
@@ -44,7 +46,7 @@ fn update(old: &Vec<u8>, new: &Vec<u8>, block_size: u32, part: Vec<u8>) -> (Vec<
         receiver.finish().unwrap();
     }
     verify(&index, &target, &effort(2)).unwrap();
-    (contents(target), plan.missing_bytes())
+    (contents(&target), plan.missing_bytes())
 }
 
 /// An edit of a file.
@@ -118,7 +120,7 @@ fn what_an_earlier_attempt_left_is_not_fetched_again() {
 fn a_server_with_another_file_is_noticed_at_the_first_block() {
     let new = noise(100_000, 1);
     let index = index_of(&new, 2048);
-    let target = target(Vec::new());
+    let target = target(&[]);
     let mut receiver = BlockReceiver::new(&index, &target, 2048..8192);
     receiver.take(&new[2048..4096]);
     receiver.take(&noise(4096, 2));
@@ -148,10 +150,10 @@ fn hostile_indexes_give_errors_and_never_a_wrong_file() {
         let Ok(index) = ZsyncIndex::read(&hostile) else { continue };
         let mut plan = index.plan();
         find_blocks(&index, &old, &mut plan, &effort(0)).unwrap();
-        let target = target(new.clone());
+        let target = target(&new);
         plan.copy_blocks(&old, &target, &effort(0)).unwrap();
         if verify(&index, &target, &effort(0)).is_ok() {
-            assert!(index.sha256().is_none() || contents(target) == new);
+            assert!(index.sha256().is_none() || contents(&target) == new);
         }
     }
 }

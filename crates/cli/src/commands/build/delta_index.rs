@@ -34,17 +34,10 @@ impl PendingIndex {
                 UsageError(format!("--delta-index: {name} is not a regular file, beside which it could be")).into()
             );
         }
-        let file_name = image.file_name().unwrap_or(image.as_os_str());
         let mut path = image.as_os_str().to_owned();
         path.push(".zsync");
         let output = target::create(Path::new(&path), target::READABLE, force)?;
-        let options = IndexOptions::default().set(|all| {
-            // A name that would break the line is left out, as readers can do without.
-            let text = file_name.to_str().filter(|name| !name.contains(char::is_control) && name.len() <= NAME_MAX);
-            all.file_name = text.map(str::to_owned);
-            all.url = Some(index.url.clone().unwrap_or_else(|| as_url(file_name.as_bytes())));
-        });
-        Ok(PendingIndex { output, options })
+        Ok(PendingIndex { output, options: index_options(image, index.url.clone()) })
     }
 
     /// Writes the index of the image, which is complete.
@@ -54,6 +47,17 @@ impl PendingIndex {
         made.and_then(|index| target::fill_bytes(self.output, &index.encode()))
             .with_context(|| format!("{}: the image is complete, but has no index", display(image)))
     }
+}
+
+/// Returns the options of an image's index; without an address, the image is beside the index.
+pub(in crate::commands) fn index_options(image: &Path, url: Option<String>) -> IndexOptions {
+    let file_name = image.file_name().unwrap_or(image.as_os_str());
+    IndexOptions::default().set(|all| {
+        // A name that would break the line is left out, as readers can do without.
+        let text = file_name.to_str().filter(|name| !name.contains(char::is_control) && name.len() <= NAME_MAX);
+        all.file_name = text.map(str::to_owned);
+        all.url = Some(url.unwrap_or_else(|| as_url(file_name.as_bytes())));
+    })
 }
 
 /// Returns the relative address of a file, with everything encoded but unreserved characters (RFC 3986, section 2.3).

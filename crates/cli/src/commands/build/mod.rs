@@ -1,7 +1,7 @@
 //! `packfs build`.
 
 pub(super) mod composefs;
-mod delta_index;
+pub(super) mod delta_index;
 pub(super) mod dry;
 mod listed;
 pub(super) mod report;

@@ -20,6 +20,7 @@ use packfs_image::name::display;
 use serde::Serialize;
 
 use self::destination::Destination;
+use super::build::delta_index::index_options;
 use super::delta::patch_effort;
 use super::remote::{self, FetchRanges};
 use super::{open, seal};
@@ -248,8 +249,13 @@ pub(super) struct UpdateSize {
 
 impl UpdateSize {
     /// Predicts what `packfs update` fetches, with an index as `packfs build` makes it.
-    pub(super) fn predict(old: &dyn ReadAt, new: &dyn ReadAt, effort: &PatchEffort) -> packfs_delta::Result<Self> {
-        let index = ZsyncIndex::of_file(new, &Default::default(), effort)?;
+    pub(super) fn predict(
+        old: &dyn ReadAt,
+        new: &dyn ReadAt,
+        name: &Path,
+        effort: &PatchEffort,
+    ) -> packfs_delta::Result<Self> {
+        let index = ZsyncIndex::of_file(new, &index_options(name, None), effort)?;
         let mut plan = index.plan();
         find_blocks(&index, old, &mut plan, effort)?;
         let ranges = plan.missing_ranges().len() as u64;
