@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use packfs_codec::{Codec, Decoder};
+use packfs_codec::{Codec, Decoder, compared};
 
 use crate::take::Take;
 
@@ -58,7 +58,14 @@ pub fn look(bytes: &[u8]) {
         // Clusters of LZMA are another format.
         let Some(cluster) = &mut decoders.cluster else { return };
         let mut start = vec![0; len];
-        if cluster.decode_prefix(take.0, &mut start).is_ok() {
+        let is_decoded = cluster.decode_prefix(take.0, &mut start).is_ok();
+        if let Some(mut peer) = compared::cluster_decoder(codec, 8 << 20) {
+            let mut other = vec![0; len];
+            // Of nothing, only one of them looks at the header.
+            let is_other_decoded = peer.decode_prefix(take.0, &mut other).is_ok() || len == 0;
+            assert!(!is_decoded || is_other_decoded && start == other, "{}: the start in Rust", codec.name());
+        }
+        if is_decoded {
             let mut less = vec![0; len / 2];
             cluster.decode_prefix(take.0, &mut less).expect("less of it");
             assert!(less == start[..less.len()], "{}: the start of the start", codec.name());
@@ -72,11 +79,11 @@ pub fn look(bytes: &[u8]) {
 }
 
 /// Streams that our libraries take and others refuse: liblz4 a match at distance 0, copying what is in the buffer, libdeflate
-/// codes that stand for nothing, and libzstd blocks longer than the window.
+/// codes that stand for nothing, libzstd blocks longer than the window, and liblzma filters and checks that no image has.
 fn is_known(codec: Codec, other: &Result<Vec<u8>, String>) -> bool {
     match codec {
         Codec::Lz4 => other.as_ref().is_err_and(|why| why.contains("match offset")),
-        Codec::Gzip | Codec::Deflate | Codec::Zstd => other.is_err(),
+        Codec::Gzip | Codec::Deflate | Codec::Zstd | Codec::Xz | Codec::Lzma => other.is_err(),
         _ => false,
     }
 }
@@ -98,7 +105,14 @@ pub(crate) fn peer(codec: Codec, src: &[u8], len: usize) -> Option<Result<Vec<u8
             Ok(decoder) => read(decoder, len),
             Err(error) => Err(error.to_string()),
         },
-        _ => return None,
+        _ => {
+            let mut out = vec![0; len];
+            let decoded = compared::decoder(codec)?.decode(src, &mut out).map_err(|error| error.to_string());
+            decoded.map(|got| {
+                out.truncate(got);
+                out
+            })
+        }
     })
 }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use packfs_codec::{Choice, Codec, Decoder, Encoder};
+use packfs_codec::{Choice, Decoder, Encoder, compared};
 
 use crate::codec_decode::peer;
 use crate::take::Take;
@@ -164,8 +164,11 @@ fn prefix(pair: &mut Pair, block: &[u8]) {
     let mut start = vec![0; done.taken / 2];
     cluster.decoder.decode_prefix(packed, &mut start).expect("we wrote it");
     assert!(start == block[..start.len()], "{}: the start of a cluster", pair.choice);
-    // Clusters of LZMA are another format, which only liblzma decodes.
-    if pair.choice.codec() == Codec::Lzma {
+    // Clusters of LZMA are another format.
+    if let Some(mut peer) = compared::cluster_decoder(pair.choice.codec(), 8 << 20) {
+        let mut back = vec![0; done.taken];
+        peer.decode(packed, &mut back).expect("the other decoder reads it");
+        assert!(back == block[..done.taken], "{}: the other decoder, a cluster", pair.choice);
         return;
     }
     if let Some(other) = peer(pair.choice.codec(), packed, done.taken) {

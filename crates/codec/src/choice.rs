@@ -117,6 +117,10 @@ impl Codec {
             Codec::Xz => Ok(crate::xz::decoder()),
             #[cfg(feature = "xz")]
             Codec::Lzma => Ok(crate::xz::lzma_decoder()),
+            #[cfg(all(feature = "xz-rust", not(feature = "xz")))]
+            Codec::Xz => Ok(Box::new(crate::rust::xz::RustXzDecoder::default())),
+            #[cfg(all(feature = "xz-rust", not(feature = "xz")))]
+            Codec::Lzma => Ok(Box::new(crate::rust::xz::RustLzmaDecoder::default())),
             #[cfg(feature = "lz4")]
             Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Lz4Decoder)),
             #[cfg(all(feature = "lz4-rust", not(feature = "lz4")))]
@@ -141,6 +145,7 @@ impl Codec {
         let feature = self.feature();
         let reads = (feature == "gzip" && cfg!(feature = "gzip-rust"))
             || (feature == "lz4" && cfg!(feature = "lz4-rust"))
+            || (feature == "xz" && cfg!(feature = "xz-rust"))
             || (feature == "zstd" && cfg!(feature = "zstd-rust"));
         if reads { Error::ReadOnly { codec, feature } } else { Error::NotBuilt { codec, feature } }
     }

@@ -93,6 +93,8 @@ impl Codec {
         let decoder = match self {
             #[cfg(feature = "xz")]
             Codec::Lzma => crate::xz::micro_decoder(LZMA_WINDOWS.1),
+            #[cfg(all(feature = "xz-rust", not(feature = "xz")))]
+            Codec::Lzma => Box::new(crate::rust::xz::RustMicroLzmaDecoder::new(LZMA_WINDOWS.1)),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
             Codec::Lzma => return Err(Error::NotBuilt { codec: self.name(), feature: self.feature() }),
             _ => self.decoder()?,

@@ -15,7 +15,7 @@
 //! | `snappy` | snappy | no |
 //! | `lz4` | lz4, lz4hc | yes (liblz4: some levels and decoding) |
 //! | `zstd` | zstd | yes (libzstd) |
-//! | `gzip-rust`, `lz4-rust`, `zstd-rust` | the same, decoders only | no |
+//! | `gzip-rust`, `lz4-rust`, `xz-rust`, `zstd-rust` | those of the feature without `-rust`, decoders only | no |
 //!
 //! The first six are on by default. Names, options and errors of all codecs are present in every
 //! build. Making an encoder or decoder that was left out fails with [`Error::NotBuilt`] or
@@ -77,6 +77,9 @@ mod zstd;
 
 pub use choice::Choice;
 pub use error::{Error, Result};
+#[doc(hidden)]
+#[cfg(all(feature = "testing", feature = "xz-rust"))]
+pub use rust::compared;
 pub use settings::{DictSize, Settings};
 pub use table::Codec;
 
@@ -139,7 +142,14 @@ pub struct DecodedStream {
 impl DecodedStream {
     /// Returns the decoded length; fails if the stream does not take all of `src`.
     #[cfg_attr(
-        not(any(feature = "gzip", feature = "gzip-rust", feature = "xz", feature = "zstd", feature = "zstd-rust")),
+        not(any(
+            feature = "gzip",
+            feature = "gzip-rust",
+            feature = "xz",
+            feature = "xz-rust",
+            feature = "zstd",
+            feature = "zstd-rust"
+        )),
         allow(dead_code)
     )]
     pub(crate) fn of_all(self, codec: &'static str, src: &[u8]) -> Result<usize> {

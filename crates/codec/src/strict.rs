@@ -34,6 +34,8 @@ impl Codec {
         let decoder = match self {
             #[cfg(feature = "xz")]
             Codec::Lzma => crate::xz::micro_decoder(window),
+            #[cfg(all(feature = "xz-rust", not(feature = "xz")))]
+            Codec::Lzma => Box::new(crate::rust::xz::RustMicroLzmaDecoder::new(window)),
             _ if self.erofs_id().is_some() => self.strict_decoder(window)?,
             _ => return self.cluster_decoder(),
         };
