@@ -1,6 +1,5 @@
-//! Prints files of an image, or lists its directories: `cat IMAGE PATH...`. Needs no C compiler if
-//! the image uses gzip, lz4 or zstd: `cargo run --example cat --no-default-features --features
-//! rust-only -- IMAGE PATH...`
+//! Prints files of an image, or lists its directories: `cat IMAGE PATH...`. Needs no C compiler:
+//! `cargo run --example cat --no-default-features --features rust-only -- IMAGE PATH...`
 
 use std::io::{self, Write};
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use packfs_blocks::testing::noise;
 use packfs_image::name::display;
 use packfs_image::source::{Dir, Source, dir};
-use packfs_image::{Choice, Codec, Error, Fs, Plan, Progress, Severity, Tree, erofs, sink, squashfs};
+use packfs_image::{Choice, Codec, Error, Finding, Fs, Plan, Progress, Severity, Tree, erofs, sink, squashfs};
 
 /// Makes a directory with files that end in fragments, share clusters, repeat themselves and do not shrink.
 fn source() -> tempfile::TempDir {
@@ -21,6 +21,10 @@ fn source() -> tempfile::TempDir {
     write("again", &[&mixed(1_000_000, 99)[..], &mixed(70_000, 7)].concat());
     write("zeros", &vec![0; 400_000]);
     write("noise", &noise(300_000, 5));
+    // Calls of several processors, for filters of machine code.
+    let code = noise(200_000, 6);
+    let call = |byte: &u8| [0xe8, *byte, 0, 0, if byte % 2 == 0 { 0 } else { 0xff }, 0x90, 0x94, 0xeb];
+    write("code", &code[..40_000].iter().flat_map(call).collect::<Vec<_>>());
     write("empty", b"");
     dir
 }
@@ -55,7 +59,7 @@ fn make(program: &str, args: &[&str], image: &Path, root: &Path) -> bool {
 
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut names: Vec<_> = (0..40).map(|n| PathBuf::from(format!("sub/{n}"))).collect();
-    names.extend(["long", "again", "zeros", "noise", "empty"].map(PathBuf::from));
+    names.extend(["long", "again", "zeros", "noise", "code", "empty"].map(PathBuf::from));
     assert!(names.iter().all(|name| root.join(name).is_file()));
     names
 }
@@ -78,7 +82,9 @@ fn compare(image: &Path, root: &Path, what: &str) {
     }
     let mut findings = Vec::new();
     fs.image().check(1, &Progress::default(), &mut |finding| findings.push(finding)).unwrap();
-    assert!(findings.iter().all(|finding| finding.severity != Severity::Damage), "{what}: {findings:?}");
+    // Linux does not read the legacy lzma codec, which a check says of every such image.
+    let is_damage = |finding: &Finding| finding.severity == Severity::Damage && !finding.text.contains("legacy lzma");
+    assert!(!findings.iter().any(is_damage), "{what}: {findings:?}");
 }
 
 #[test]
@@ -91,6 +97,10 @@ fn squashfs_of_mksquashfs_is_read() {
         &["-comp", "lz4", "-Xhc", "-b", "256K"],
         &["-comp", "zstd"],
         &["-comp", "zstd", "-Xcompression-level", "22", "-b", "1M"],
+        &["-comp", "xz"],
+        &["-comp", "xz", "-b", "1M", "-Xdict-size", "50%", "-Xbcj", "x86,arm,armthumb,powerpc,sparc,ia64"],
+        &["-comp", "lzma"],
+        &["-comp", "lzo", "-b", "64K"],
         &["-noI", "-noD", "-noF", "-noX"],
     ] {
         let image = place.path().join("image");
@@ -111,6 +121,8 @@ fn erofs_of_mkfs_erofs_is_read() {
         &["-zdeflate,1", "-Eall-fragments,dedupe"],
         &["-zzstd,3", "-C65536"],
         &["-zzstd,19", "-C131072", "-Efragments,dedupe"],
+        &["-zlzma"],
+        &["-zlzma,9", "-C131072", "-Efragments,dedupe"],
     ] {
         let image = place.path().join("image");
         if make("mkfs.erofs", args, &image, root.path()) {
@@ -153,7 +165,7 @@ fn codecs_that_were_left_out_are_named() {
         ("gzip", "gzip", cfg!(feature = "gzip"), cfg!(feature = "gzip-rust")),
         ("lz4hc", "lz4", cfg!(feature = "lz4"), cfg!(feature = "lz4-rust")),
         ("zstd", "zstd", cfg!(feature = "zstd"), cfg!(feature = "zstd-rust")),
-        ("xz", "xz", cfg!(feature = "xz"), false),
+        ("xz", "xz", cfg!(feature = "xz"), cfg!(feature = "xz-rust")),
         ("lzo", "lzo", cfg!(feature = "lzo"), false),
     ] {
         let image = place.path().join(name);
