@@ -60,6 +60,25 @@ export interface ImageInfo {
   inodes: number;
 }
 
+/** Something in an image that is wrong or unusual. */
+export interface Finding {
+  /** With `damage`, a reader fails or readers disagree; with `note`, the image is sound. */
+  severity: "damage" | "note";
+  /** Name of the structure. */
+  structure: string;
+  /** Offset of the structure in the image; missing if the finding is about the whole image. */
+  offset?: number;
+  text: string;
+}
+
+/** Result of a step of a check. */
+export interface CheckStep {
+  /** Bytes from the beginning of the image that are checked so far, of `ImageInfo.bytes`. */
+  checked: number;
+  /** What this step found. */
+  findings: Finding[];
+}
+
 /** Opens an image. The first listing of most images takes three requests. */
 export function open(source: ImageSource, options?: OpenOptions): Promise<Image>;
 
@@ -82,6 +101,11 @@ export class Image {
   walk(path?: string): AsyncGenerator<{ path: string; entry: Entry }>;
   /** Streams a file, or a folder with everything in it, as a tar archive. Sockets are left out. */
   tar(path?: string): ReadableStream<Uint8Array>;
+  /**
+   * Checks the whole image: all metadata, then all data in steps of 8 MiB, which are fetched one after the other. Leaving the
+   * loop ends it. An image without `damage` is sound.
+   */
+  check(): AsyncGenerator<CheckStep>;
   /** Ends the image: later calls fail. */
   close(): void;
 }

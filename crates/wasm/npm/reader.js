@@ -364,6 +364,15 @@ export class Image {
     yield new Uint8Array(2 * TAR_BLOCK);
   }
 
+  async *check() {
+    let steps = 1;
+    for (let step = 0; step < steps; step += 1) {
+      const { checked, findings, ...answer } = await this.#ask({ do: "check", step });
+      steps = answer.steps;
+      yield { checked, findings };
+    }
+  }
+
   tar(path = "/") {
     return streamOf(this.#archive(path));
   }

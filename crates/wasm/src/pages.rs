@@ -82,6 +82,15 @@ impl FetchedPages {
         }
     }
 
+    /// Announces the `len` bytes after each page that the current attempt lacks, for a caller that reads on from there.
+    pub(crate) fn announce_after_missing(&self, len: u64) {
+        let needed: Vec<u64> = self.store().needed.iter().copied().collect();
+        for number in needed {
+            let end = (number + 1) * PAGE_LEN;
+            self.will_read(end..end.saturating_add(len));
+        }
+    }
+
     /// Returns true if a read of the current attempt failed.
     pub(crate) fn is_missing_some(&self) -> bool {
         !self.store().needed.is_empty()

@@ -1,7 +1,7 @@
 //! Requests and answers as JSON.
 
 use packfs_image::image::{FileType, Nid, Stat};
-use packfs_image::{Error, name};
+use packfs_image::{Error, Finding, Severity, name};
 use serde::{Deserialize, Serialize};
 
 /// A request to an image. Paths are as [`name::encode`] writes them: `%XX` stands for bytes that are not UTF-8.
@@ -52,6 +52,11 @@ pub enum ImageRequest {
         place: String,
         /// The path in the archive of an earlier name of the same inode, to which this one becomes a hard link.
         first_place: Option<String>,
+    },
+    /// A step of a check, which reads a part of the image. Answer: `CheckStep`, with the number of all steps.
+    Check {
+        /// Number of the step; the first one, 0, also reports on the metadata.
+        step: u32,
     },
 }
 
@@ -107,6 +112,42 @@ pub(crate) struct AttributeFacts {
     pub(crate) name: String,
     /// The value in base 64.
     pub(crate) value: String,
+}
+
+/// Result of a step of a check.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CheckStep {
+    /// Number of steps of the whole check.
+    pub(crate) steps: u32,
+    /// Bytes from the beginning of the image that are checked after this step.
+    pub(crate) checked: u64,
+    pub(crate) findings: Vec<FindingFacts>,
+}
+
+/// Something that is wrong or unusual.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FindingFacts {
+    /// `damage` or `note`.
+    pub(crate) severity: &'static str,
+    /// Name of the structure.
+    pub(crate) structure: &'static str,
+    /// Offset of the structure in the image; missing if the finding is about the whole image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) offset: Option<u64>,
+    pub(crate) text: String,
+}
+
+impl From<Finding> for FindingFacts {
+    fn from(finding: Finding) -> Self {
+        let severity = match finding.severity {
+            Severity::Note => "note",
+            // Whatever comes to be known as worse is not less.
+            _ => "damage",
+        };
+        FindingFacts { severity, structure: finding.structure, offset: finding.offset, text: finding.text }
+    }
 }
 
 impl EntryFacts {

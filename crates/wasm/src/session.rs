@@ -8,11 +8,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use packfs_image::image::{FileType, Image, Nid};
 use packfs_image::sink::{lookup, resolve, tar};
-use packfs_image::{AnyImage, Error, OpenOptions, ReadAt, Result, name};
+use packfs_image::{AnyImage, Error, OpenOptions, Part, Progress, ReadAt, Result, name};
 
 use crate::pages::FetchedPages;
 use crate::request::{
-    AttributeFacts, DirectoryListing, EntryFacts, ImageFacts, ImageRequest, decode_name, describe_error,
+    AttributeFacts, CheckStep, DirectoryListing, EntryFacts, FindingFacts, ImageFacts, ImageRequest, decode_name,
+    describe_error,
 };
 
 /// Maximum length of a read: what a page decodes without freezing.
@@ -21,6 +22,13 @@ const READ_MAX: usize = 16 << 20;
 const CACHE_LEN: u64 = 32 << 20;
 /// Bytes at the beginning that are fetched first: the superblock, and most of the metadata of a small EROFS image.
 const HEAD_LEN: u64 = 64 << 10;
+/// Bytes of the image that a step of a check reads. Each step reads the metadata again, mostly from the cache, so shorter
+/// ones take longer together; longer ones freeze a page for longer: with xz, these take about a second.
+const CHECK_STEP_LEN: u64 = 8 << 20;
+/// Bytes after a step's part that are fetched with it: most often, the last block of a part ends beyond it.
+const CHECK_TAIL_LEN: u64 = 128 << 10;
+/// Bytes that are fetched ahead where a check lacks some: it reads metadata on and on, and begins anew each time.
+const CHECK_AHEAD_LEN: u64 = 1 << 20;
 /// First bytes of a SquashFS image.
 const SQUASHFS_MAGIC: [u8; 4] = *b"hsqs";
 /// Bytes at the end of a SquashFS image that are fetched next: its tables, and the root directory of most images.
@@ -118,6 +126,7 @@ impl ImageSession {
                 let first_place = first_place.as_deref().map(decode_name);
                 tar::member_header(image, &decode_name(place), nid, first_place.as_deref()).map(RequestOutcome::Bytes)
             }
+            ImageRequest::Check { step } => json(&check(image, &self.pages, *step)?),
         }
     }
 }
@@ -184,6 +193,29 @@ fn read(image: &dyn Image, nid: Nid, offset: u64, len: usize) -> Result<Vec<u8>>
     let got = image.read_at(nid, &mut bytes, offset)?;
     bytes.truncate(got);
     Ok(bytes)
+}
+
+/// Does a step of a check.
+fn check(image: &dyn Image, pages: &FetchedPages, step: u32) -> Result<CheckStep> {
+    let len = pages.len();
+    let steps = u32::try_from(len.div_ceil(CHECK_STEP_LEN)).unwrap_or(u32::MAX);
+    let part = Part::new(step, steps).ok_or_else(|| Error::option("step", step, format!("accepted: below {steps}")))?;
+    // As parts are cut: the first byte of the next one.
+    let boundary = |number: u32| {
+        let boundary = (u128::from(len) * u128::from(number)).div_ceil(u128::from(steps));
+        u64::try_from(boundary).unwrap_or(len)
+    };
+    let checked = boundary(step + 1);
+    pages.need(&(boundary(step)..checked + CHECK_TAIL_LEN));
+    if pages.is_missing_some() {
+        return Err(Error::Misuse("the part of this step is not there yet".into()));
+    }
+    let mut findings = Vec::new();
+    let outcome =
+        image.check_part(part, 0, &Progress::default(), &mut |finding| findings.push(FindingFacts::from(finding)));
+    pages.announce_after_missing(CHECK_AHEAD_LEN);
+    outcome?;
+    Ok(CheckStep { steps, checked, findings })
 }
 
 #[cfg(test)]

@@ -59,6 +59,9 @@ before(() => {
     ["lz4.squashfs", "squashfs", ["--codec", "lz4"]],
     ["lz4.erofs", "erofs", ["--codec", "lz4hc", "--target-kernel", "6.1"]],
     ["zstd.erofs", "erofs", ["--codec", "zstd:3", "--target-kernel", "6.12"]],
+    ["xz.squashfs", "squashfs", ["--codec", "xz:6:bcj=auto"]],
+    ["lzo.squashfs", "squashfs", ["--codec", "lzo"]],
+    ["lzma.erofs", "erofs", ["--codec", "lzma", "--target-kernel", "6.1"]],
     ["deflate.erofs", "erofs", ["--codec", "deflate", "--target-kernel", "6.12"]],
   ];
   for (const [name, format, options] of builds) {
@@ -68,6 +71,8 @@ before(() => {
   if (have("mksquashfs")) {
     run("mksquashfs", ["root", "peer.squashfs", "-comp", "gzip", "-quiet", "-no-progress"]);
     images.set("peer.squashfs", join(work, "peer.squashfs"));
+    run("mksquashfs", ["root", "peer-xz.squashfs", "-comp", "xz", "-Xbcj", "x86,arm", "-quiet", "-no-progress"]);
+    images.set("peer-xz.squashfs", join(work, "peer-xz.squashfs"));
   }
   if (have("mkfs.erofs")) {
     run("mkfs.erofs", ["-zlz4hc", "--quiet", "peer.erofs", "root"]);
@@ -216,8 +221,50 @@ test("errors say what went wrong", async () => {
   assert.ok(image instanceof Image);
 });
 
+test("a check reads everything once and names damage", async () => {
+  for (const [name, path] of images) {
+    const bytes = readFileSync(path);
+    const collectCheck = async (image) => {
+      const steps = [];
+      for await (const step of image.check()) {
+        steps.push(step);
+      }
+      return steps;
+    };
+    await serve(answerRanges(bytes), async (url) => {
+      const image = await open(url);
+      const steps = await collectCheck(image);
+      assert.deepEqual(steps.flatMap(({ findings }) => findings).filter(({ severity }) => severity === "damage"), [], name);
+      assert.equal(steps.at(-1).checked, bytes.length);
+      const { requests, bytes: fetched } = image.traffic;
+      assert.ok(fetched <= bytes.length + (1 << 20) && requests <= 20, `${name}: ${requests} requests, ${fetched} bytes`);
+    });
+    const damaged = Uint8Array.from(bytes);
+    // In several places: what is stored as it is has no checksum.
+    for (let place = 1; place < 10; place += 2) {
+      damaged.set(noise(3000, place), Math.floor((damaged.length * place) / 10));
+    }
+    const found = (await collectCheck(await open(damaged))).flatMap(({ findings }) => findings);
+    assert.ok(found.some(({ severity, offset }) => severity === "damage" && offset !== undefined), name);
+  }
+  // Of many steps, the first ones come while the others are still to be fetched.
+  const long = join(work, "long");
+  mkdirSync(long);
+  for (let n = 0; n < 5; n += 1) {
+    writeFileSync(join(long, `${n}`), noise(5_000_000, n));
+  }
+  run(packfs, ["build", "long", "-o", "long.squashfs", "-q"]);
+  const image = await open(await openAsBlob(join(work, "long.squashfs")));
+  for await (const { checked } of image.check()) {
+    assert.ok(checked < 10 << 20);
+    assert.ok(image.traffic.bytes < 12 << 20, `${image.traffic.bytes} bytes for one step`);
+    break;
+  }
+  assert.equal((await image.list("/")).total, 5, "an image is usable after a check that was left");
+});
+
 test("damage anywhere ends in an answer", async () => {
-  for (const name of ["gzip.squashfs", "lz4.erofs", "zstd.erofs"]) {
+  for (const name of ["gzip.squashfs", "xz.squashfs", "lz4.erofs", "lzma.erofs", "zstd.erofs"]) {
     const bytes = readFileSync(images.get(name));
     const random = numbers(3);
     for (let round = 0; round < 60; round += 1) {

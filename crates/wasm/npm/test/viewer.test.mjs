@@ -11,10 +11,17 @@ import { fileURLToPath } from "node:url";
 const packfs = process.env.PACKFS ?? "packfs";
 const page = fileURLToPath(new URL("../../viewer.html", import.meta.url));
 
-/** Sends the page's elements to the server once an image is open, or cannot be opened. */
+/** Sends the page's elements to the server once an image is open, or cannot be opened, and checked if that is wanted. */
 const REPORTER = `<script>
+let isCheckDue = new URLSearchParams(location.search).has("check");
 new MutationObserver(() => {
-  if (!/^(Choose|Opening)/.test(document.getElementById("status").textContent)) {
+  if (/^(Choose|Opening|Checking)/.test(document.getElementById("status").textContent)) {
+    return;
+  }
+  if (isCheckDue) {
+    isCheckDue = false;
+    document.getElementById("check").click();
+  } else {
     fetch("/report", { method: "POST", body: document.documentElement.outerHTML });
   }
 }).observe(document.getElementById("status"), { childList: true });
@@ -61,13 +68,13 @@ class Site {
   }
 
   /** Opens the page with an image in a browser and returns its elements. */
-  async open(image, profile) {
+  async open(image, profile, options = "") {
     const reported = new Promise((done) => {
       this.report = done;
     });
-    const address = `${this.address}/viewer.html?image=${encodeURIComponent(image)}`;
-    const options = ["--headless", "--no-sandbox", "--disable-gpu", `--user-data-dir=${profile}`, "--remote-debugging-port=0"];
-    const browser = spawn("chromium", [...options, address], { stdio: "ignore", detached: true });
+    const address = `${this.address}/viewer.html?image=${encodeURIComponent(image)}${options}`;
+    const flags = ["--headless", "--no-sandbox", "--disable-gpu", `--user-data-dir=${profile}`, "--remote-debugging-port=0"];
+    const browser = spawn("chromium", [...flags, address], { stdio: "ignore", detached: true });
     const ended = new Promise((done) => browser.once("exit", done));
     const late = setTimeout(() => this.report("the page did not report within two minutes"), 120_000);
     try {
@@ -97,6 +104,10 @@ test("a browser lists an image by its address and says what is wrong", async (co
       execFileSync(packfs, ["build", "root", "-o", format, "--format", format, "-q"], { cwd: work });
       files.set(`/${format}`, readFileSync(join(work, format)));
     }
+    execFileSync(packfs, ["build", "root", "-o", "xz", "--codec", "xz", "-q"], { cwd: work });
+    files.set("/xz", readFileSync(join(work, "xz")));
+    // The first block of data comes after the superblock.
+    files.set("/damaged", Buffer.from(files.get("/xz")).fill(0x55, 96 + 30, 96 + 90));
     const site = new Site(files);
     await site.start();
     try {
@@ -107,6 +118,14 @@ test("a browser lists an image by its address and says what is wrong", async (co
         assert.match(text, />usr\/</);
         assert.match(text, />&lt;b&gt;&amp;amp;</, "names are text");
       }
+      for (const image of ["erofs", "xz"]) {
+        const text = await site.open(image, join(work, "profile"), "&check");
+        assert.match(text, />The image is sound\. Fetched/, image);
+        assert.match(text, /id="findings"[^>]* hidden=""/, image);
+      }
+      const text = await site.open("damaged", join(work, "profile"), "&check");
+      assert.match(text, />The image is damaged: 1 finding\. Fetched/);
+      assert.match(text, /<li>Damage: data block at byte 96: /);
       const wrong = [
         ["other", /neither a SquashFS nor an EROFS image/],
         ["none", /404/],

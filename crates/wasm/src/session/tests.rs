@@ -60,6 +60,22 @@ impl Caller {
         }
     }
 
+    /// Makes a whole check; returns the number of bytes fetched after each step, and all findings.
+    fn check(&mut self) -> (Vec<u64>, Vec<Value>) {
+        let mut fetched = Vec::new();
+        let mut findings = Vec::new();
+        for step in 0.. {
+            let answer = self.json(&ImageRequest::Check { step });
+            fetched.push(self.fetched);
+            findings.extend(answer["findings"].as_array().unwrap().iter().cloned());
+            if answer["steps"] == step + 1 {
+                assert_eq!(answer["checked"], self.bytes.len());
+                break;
+            }
+        }
+        (fetched, findings)
+    }
+
     fn list(&mut self, path: &str) -> Vec<Value> {
         let request = ImageRequest::List { path: path.into(), skip: 0, count: usize::MAX };
         self.json(&request)["entries"].as_array().unwrap().clone()
@@ -133,6 +149,40 @@ fn a_listing_and_a_range_fetch_little() {
         caller.bytes(&read_request(&noise["nid"], 1 << 20, 1000));
         assert!(caller.fetched <= 512 << 10, "{} of {len} bytes were fetched", caller.fetched);
     }
+}
+
+/// Most of what is fetched ahead of a check, or twice because it was dropped meanwhile.
+const CHECK_EXCESS: u64 = 2 * CHECK_AHEAD_LEN;
+
+#[test]
+fn a_check_fetches_everything_once_and_in_order() {
+    let long = Builder::squashfs().entries([Entry::file("noise", noise(20_000_000, 1))]);
+    let long = long.write_to(Cursor::new(Vec::new())).unwrap().0.into_inner();
+    for image in images().into_iter().chain([long]) {
+        let len = image.len() as u64;
+        let mut caller = Caller::new(image);
+        let (fetched, findings) = caller.check();
+        assert!(findings.iter().all(|finding| finding["severity"] == "note"), "{findings:?}");
+        assert_eq!(fetched.len() as u64, len.div_ceil(CHECK_STEP_LEN));
+        for (step, fetched) in (1..).zip(&fetched) {
+            assert!(*fetched <= (step * CHECK_STEP_LEN).min(len) + CHECK_EXCESS, "{fetched} bytes in {step} steps");
+        }
+        assert!(caller.requests <= 8 + fetched.len(), "{} requests", caller.requests);
+        let beyond = ImageRequest::Check { step: u32::try_from(fetched.len()).unwrap() };
+        assert_eq!(caller.failure(&beyond)["code"], "Failed");
+    }
+}
+
+#[test]
+fn a_check_names_damage() {
+    let text: String = (0..50_000).map(|n| format!("line {n} of {}\n", n * 7919)).collect();
+    let image = Builder::squashfs().entries([Entry::file("text", text)]);
+    let mut bytes = image.write_to(Cursor::new(Vec::new())).unwrap().0.into_inner();
+    // The first block of data comes after the superblock.
+    bytes[96 + 1000..96 + 1200].fill(0x5a);
+    let (_, findings) = Caller::new(bytes).check();
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((&finding["severity"], &finding["offset"]), (&"damage".into(), &96.into()), "{finding}");
 }
 
 #[test]
