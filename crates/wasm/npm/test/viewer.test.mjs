@@ -106,7 +106,7 @@ test("a browser lists an image by its address and says what is wrong", async (co
     }
     execFileSync(packfs, ["build", "root", "-o", "xz", "--codec", "xz", "-q"], { cwd: work });
     files.set("/xz", readFileSync(join(work, "xz")));
-    // The first block of data comes after the superblock.
+    // What the small files share comes after the superblock.
     files.set("/damaged", Buffer.from(files.get("/xz")).fill(0x55, 96 + 30, 96 + 90));
     const site = new Site(files);
     await site.start();
@@ -125,7 +125,7 @@ test("a browser lists an image by its address and says what is wrong", async (co
       }
       const text = await site.open("damaged", join(work, "profile"), "&check");
       assert.match(text, />The image is damaged: 1 finding\. Fetched/);
-      assert.match(text, /<li>Damage: data block at byte 96: /);
+      assert.match(text, /<li>Damage: fragment block at byte 96: xz: /);
       const wrong = [
         ["other", /neither a SquashFS nor an EROFS image/],
         ["none", /404/],
