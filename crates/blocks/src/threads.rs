@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_thread_that_cannot_be_had_is_an_error_that_names_the_limit_and_returns_the_value() {
         // More than any machine can address.
-        let huge = || named("a").stack(1 << 60);
+        let huge = || named("a").stack(1 << (usize::BITS - 4));
         let error = huge().start(|| ()).unwrap_err().to_string();
         assert!(error.starts_with("cannot start a thread: ") && error.contains("ulimit -"), "{error}");
         let (value, _) = huge().start_with(5, |n| n).unwrap_err();

@@ -202,7 +202,7 @@ mod tests {
     /// Returns the memory of an encoder that has encoded the block that needs most.
     fn memory_of_encoder(level: i32, block: usize) -> usize {
         // Sequences as short as possible, and candidates everywhere.
-        let src: Vec<u8> = (0..block).map(|n| (n * n / 7).to_le_bytes()[0] & 0x1f).collect();
+        let src: Vec<u8> = (0..block as u64).map(|n| (n * n / 7).to_le_bytes()[0] & 0x1f).collect();
         let mut dst = vec![0; block];
         if let Some(effort) = levels::own(level, block) {
             let mut own = own::OwnZstdEncoder::new(effort, level, true, block).unwrap();

@@ -137,11 +137,13 @@ impl DirWalk {
         let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let through_proc = [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat();
         let kind = FileType::from_raw_mode(stat.st_mode);
+        #[allow(clippy::useless_conversion, reason = "a count of links has 32 bits on arm64 and x86 of 32 bits")]
+        let nlink = u64::from(stat.st_nlink);
         let mut entry = Entry {
             mode: u16::try_from(stat.st_mode & 0o7777).expect("12 bits"),
             owner: (stat.st_uid, stat.st_gid),
             mtime: Time { secs: stat.st_mtime, nanos: u32::try_from(stat.st_mtime_nsec).expect("below 10^9") },
-            nlink: if kind == FileType::Directory { 1 } else { stat.st_nlink },
+            nlink: if kind == FileType::Directory { 1 } else { nlink },
             xattrs: if self.has_xattrs { read_xattrs(&through_proc)? } else { BTreeMap::new() },
             ..Entry::default()
         };

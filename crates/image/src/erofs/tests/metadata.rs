@@ -286,7 +286,7 @@ fn holes_of_any_length() {
             let file = std::fs::File::open(mount.path().join(format!("{len}"))).unwrap();
             assert_eq!(file.metadata().unwrap().len(), len);
             for at in [0, len / 2, len.saturating_sub(5000)] {
-                let mut bytes = vec![1; 4096.min(usize::try_from(len - at).unwrap())];
+                let mut bytes = vec![1; usize::try_from((len - at).min(4096)).unwrap()];
                 std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, at).unwrap();
                 assert!(bytes.iter().all(|byte| *byte == 0), "{features:?}, {len} at {at}");
             }

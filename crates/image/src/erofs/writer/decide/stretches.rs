@@ -96,7 +96,7 @@ impl StretchFinder {
         let mut start = 0;
         let mut end = 0;
         let mut found = Vec::new();
-        let mut saved = 0;
+        let mut saved = 0u64;
         for cluster in clusters {
             let len = cluster.logical as usize;
             at += len;
@@ -120,7 +120,8 @@ impl StretchFinder {
             if equal < if stored > self.block { 2 * self.block } else { self.block } {
                 break;
             }
-            saved += stored * equal / len;
+            // Both may have a megabyte: their product takes more than the 32 bits that a usize may have.
+            saved += stored as u64 * equal as u64 / len as u64;
             end += equal;
             // An extent shorter than its cluster needs `partial`: without that mark Linux fails to read it.
             found.push(StoredCluster { logical: count(equal), partial: cluster.partial || equal < len, ..*cluster });
@@ -128,7 +129,7 @@ impl StretchFinder {
                 break;
             }
         }
-        Ok((saved >= self.worthwhile()).then_some(ReusedStretch { start, clusters: found }))
+        Ok((saved >= self.worthwhile() as u64).then_some(ReusedStretch { start, clusters: found }))
     }
 
     /// Returns how many of the first `equal` bytes of an uncompressed cluster an extent may use that begins `at` bytes
