@@ -11,8 +11,8 @@ source scripts/needs.sh
 # What a page may add to a download before people notice.
 size_max=$((500 << 10))
 
-scripts/wasm-cargo.sh build --quiet --profile wasm --locked -p packfs-wasm
-built=${CARGO_TARGET_DIR:-target/wasm}/wasm32-unknown-unknown/wasm/packfs_wasm.wasm
+scripts/target-cargo.sh wasm32-unknown-unknown build --quiet --profile wasm --locked -p packfs-wasm
+built=${CARGO_TARGET_DIR:-target/other}/wasm32-unknown-unknown/wasm/packfs_wasm.wasm
 compressed=$(gzip -9 -c "$built" | wc -c)
 say "packfs_wasm.wasm: $(stat -c %s "$built") bytes, $compressed compressed"
 if ((compressed > size_max)); then

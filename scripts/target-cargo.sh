@@ -1,0 +1,91 @@
+#!/bin/bash
+# Runs cargo for another target: scripts/target-cargo.sh TARGET COMMAND [OPTION...], for example
+# scripts/target-cargo.sh wasm32-unknown-unknown build --release -p packfs-wasm
+#
+# Takes the Rust in use if it has the target (rustup target add TARGET). Otherwise, on Debian, fetches the Rust that Debian
+# builds browsers with into target/tools/rust, without installing it, and compiles its standard library for the target
+# once, which takes two minutes. Status 3: neither can be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/needs.sh
+need_rust
+
+target=$1
+shift
+at=$PWD/target/tools/rust
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target/other}
+
+# Debian's cross compilers have the names of their targets; their C libraries lie where no other program looks.
+case $target in
+aarch64-unknown-linux-gnu)
+    need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+    need qemu-user-static qemu-aarch64-static
+    [[ -e /usr/aarch64-linux-gnu/include/limits.h ]] || missing+=(libc6-dev-arm64-cross)
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
+    ;;
+i686-unknown-linux-gnu)
+    need gcc-i686-linux-gnu i686-linux-gnu-gcc
+    [[ -e /usr/i686-linux-gnu/include/limits.h ]] || missing+=(libc6-dev-i386-cross)
+    export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER=i686-linux-gnu-gcc
+    # This machine's kernel runs such programs, but has no loader for them.
+    export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static"
+    ;;
+x86_64-unknown-linux-musl)
+    need musl-tools musl-gcc
+    export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=musl-gcc
+    ;;
+esac
+install_missing || exit 3
+
+if [[ -d $(rustc --print target-libdir --target "$target" 2>/dev/null) ]]; then
+    exec cargo "$@" --target "$target"
+fi
+
+# names PACKAGE...: what has to be fetched for these packages beside what is installed. apt decides, and installs nothing.
+names() {
+    apt-get --simulate --yes --no-install-recommends install "$@" | awk '/^Inst/ { print $2 }'
+}
+
+# Each step says that it failed: in a condition, bash would go on after one, and a half of a compiler is none.
+fetch() {
+    local llvm work=$at/fetch
+    rm -rf "$at" && mkdir -p "$work" || return
+    [[ -n $(apt-cache madison rustc-web 2>/dev/null) ]] || apt-get update -qq || return
+    # The linker has to be of the LLVM that the compiler has.
+    llvm=$(names rustc-web cargo-web | sed -n 's/^libllvm\([0-9]*\)$/\1/p')
+    # The package's scripts are not run: it lies beside the Rust in use and is found by nobody else.
+    (cd "$work" && names rustc-web cargo-web rust-web-src "lld-$llvm" | xargs apt-get -o APT::Sandbox::User=root download -qq) || return
+    local package
+    for package in "$work"/*.deb; do
+        dpkg-deb --extract "$package" "$at/root" || return
+    done
+    rm -rf "$work"
+    ln -sf "wasm-ld-$llvm" "$at/root/usr/bin/wasm-ld" && touch "$at/fetched"
+}
+
+# Compiles the standard library where the compiler looks for it.
+build_std() {
+    local work=$at/std lib=$at/root/usr/lib/rustlib/$target/lib
+    rm -rf "$work" && mkdir -p "$work/src" "$lib"
+    printf '[package]\nname = "nothing"\nedition = "2021"\n[workspace]\n' >"$work/Cargo.toml"
+    echo '#![no_std]' >"$work/src/lib.rs"
+    # Only the compiler's own build may use what is unstable.
+    (cd "$work" && RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$work/target "$CARGO" build --quiet --release \
+        "-Zbuild-std=std,panic_abort,test" --target "$target")
+    cp "$work/target/$target/release/deps/"*.rlib "$lib"
+    rm -f "$lib"/libnothing-*
+    rm -rf "$work"
+    touch "$at/ready-$target"
+}
+
+if [[ ! -e $at/fetched ]]; then
+    if ! command -v apt-get >/dev/null || ! fetch; then
+        say "no Rust for $target: rustup target add $target"
+        exit 3
+    fi
+fi
+export LD_LIBRARY_PATH=$at/root/usr/lib/x86_64-linux-gnu RUSTC=$at/root/usr/bin/rustc CARGO=$at/root/usr/bin/cargo
+export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$at/root/usr/bin/wasm-ld
+[[ -e $at/ready-$target ]] || build_std
+exec "$CARGO" "$@" --target "$target"
