@@ -39,7 +39,7 @@ esac
 install_missing || exit 3
 
 if [[ -d $(rustc --print target-libdir --target "$target" 2>/dev/null) ]]; then
-    exec cargo "$@" --target "$target"
+    exec cargo "$1" --target "$target" "${@:2}"
 fi
 
 # names PACKAGE...: what has to be fetched for these packages beside what is installed. apt decides, and installs nothing.
@@ -88,4 +88,4 @@ fi
 export LD_LIBRARY_PATH=$at/root/usr/lib/x86_64-linux-gnu RUSTC=$at/root/usr/bin/rustc CARGO=$at/root/usr/bin/cargo
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$at/root/usr/bin/wasm-ld
 [[ -e $at/ready-$target ]] || build_std
-exec "$CARGO" "$@" --target "$target"
+exec "$CARGO" "$1" --target "$target" "${@:2}"
