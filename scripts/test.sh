@@ -43,6 +43,7 @@ need fsverity fsverity
 need systemd-container systemd-dissect
 need rauc rauc
 need zsync zsync zsyncmake
+need minisign minisign
 need docker-registry docker-registry
 need umoci umoci
 need skopeo skopeo

@@ -54,6 +54,9 @@ pub enum Error {
     /// A key, a certificate or a signature that cannot be used.
     #[error(transparent)]
     Signature(#[from] crate::signature::SignatureError),
+    /// A key of minisign that cannot be used.
+    #[error(transparent)]
+    Minisign(#[from] crate::minisign::MinisignError),
     /// An image from which no bundle of RAUC can be made.
     #[error(transparent)]
     Bundle(#[from] crate::rauc::BundleError),

@@ -6,6 +6,7 @@
 //! - [`signature`]: signatures of root hashes, made and verified.
 //! - [`ddi`]: disk images with partitions for image, tree and signature.
 //! - [`rauc`]: bundles of an image, its tree and a signed manifest.
+//! - [`minisign`]: signatures of files as they are.
 //! - [`consumer`]: what systemd, containerd or RAUC will enforce for an image, and every mistake by name.
 //! - [`SystemdFiles`], [`ContainerdFiles`], [`LayerMetadata`]: names and contents of the files that consumers look for.
 //!
@@ -29,6 +30,7 @@ mod error;
 mod fsverity;
 mod hashing;
 mod hex;
+pub mod minisign;
 mod names;
 pub mod rauc;
 pub mod signature;

@@ -57,7 +57,8 @@ impl ContainerdFiles {
     }
 }
 
-fn with_suffix(name: &std::ffi::OsStr, suffix: &str) -> PathBuf {
+/// Returns the name with a suffix added.
+pub(crate) fn with_suffix(name: &std::ffi::OsStr, suffix: &str) -> PathBuf {
     let mut name = name.to_owned();
     name.push(suffix);
     name.into()

@@ -60,7 +60,7 @@ pub(crate) use oci::{ImageChoice, OciArgs, OciCacheArgs, OciCommand, OciConvertA
 pub(crate) use personality::AsProgramArgs;
 pub(crate) use read::{ArchiveFormat, CatArgs, ExtractArgs, InfoArgs, ListArgs, SortKey, TarArgs};
 pub(crate) use remote::RemoteArgs;
-pub(crate) use seal::{SealArgs, SealConsumer};
+pub(crate) use seal::{MinisignSubject, SealArgs, SealConsumer};
 pub(crate) use select::{ExcludeArgs, SelectArgs, read};
 #[cfg(feature = "serve")]
 pub(crate) use serve::ServeArgs;
@@ -72,7 +72,7 @@ pub(crate) use value::as_size;
 pub(crate) use value::size;
 #[cfg(test)]
 pub(crate) use value::time as parse_time;
-pub(crate) use verify::VerifyArgs;
+pub(crate) use verify::{VerifyArgs, VerifyConsumer};
 
 use crate::resources;
 

@@ -24,7 +24,8 @@ Examples:
   packfs seal layer.erofs --for containerd --force
   packfs seal update.sqfs -o update.raucb --for rauc --key key.pem --certificate cert.pem
   packfs seal root.erofs --root-hash-only
-  packfs seal root.erofs --attach-signature root.p7s --certificate cert.pem")]
+  packfs seal root.erofs --attach-signature root.p7s --certificate cert.pem
+  packfs seal root.erofs --minisign-key minisign.key --minisign-password password.txt")]
 pub(crate) struct SealArgs {
     /// Image to seal: a file or a block device
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
@@ -56,7 +57,7 @@ pub(crate) struct SealArgs {
     /// Print the root hash and write no files
     ///
     /// For a signature that is made elsewhere: sign the digits without the newline.
-    #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "fs_verity", "json"])]
+    #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "minisign_key", "fs_verity", "json"])]
     pub(crate) root_hash_only: bool,
 
     /// Print the manifest to sign for --for rauc and write no files
@@ -64,14 +65,14 @@ pub(crate) struct SealArgs {
     /// For a signature that is made elsewhere, and that contains the manifest.
     #[arg(
         long,
-        conflicts_with_all = ["output", "key", "attach_signature", "root_hash_only", "fs_verity", "json"]
+        conflicts_with_all = ["output", "key", "attach_signature", "minisign_key", "root_hash_only", "fs_verity", "json"]
     )]
     pub(crate) manifest_only: bool,
 
     /// Print the digest that fs-verity has for the file and write no files
     ///
     /// `fsverity digest` prints the same. Of the other options, only --algorithm applies.
-    #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "consumer", "append", "json"])]
+    #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "minisign_key", "consumer", "append", "json"])]
     pub(crate) fs_verity: bool,
 
     /// Sign the root hash with the private key in FILE
@@ -98,6 +99,36 @@ pub(crate) struct SealArgs {
         value_hint = ValueHint::FilePath
     )]
     pub(crate) attach_signature: Option<PathBuf>,
+
+    /// Sign the sealed image for minisign with the secret key in FILE
+    ///
+    /// The signature is beside the image, in a file of the same name and `.minisig`; `minisign -V` verifies it. It covers
+    /// the whole file, but Linux does not verify it.
+    #[arg(help_heading = "Signature", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) minisign_key: Option<PathBuf>,
+
+    /// Read the password of --minisign-key from the first line of FILE
+    ///
+    /// `-` is standard input. Keys of `minisign -G -W` have no password.
+    #[arg(
+        help_heading = "Signature",
+        long,
+        value_name = "FILE",
+        requires = "minisign_key",
+        value_hint = ValueHint::FilePath
+    )]
+    pub(crate) minisign_password: Option<PathBuf>,
+
+    /// What is signed for minisign: the image, or the file with its root hash
+    #[arg(
+        help_heading = "Signature",
+        long,
+        value_enum,
+        value_name = "WHAT",
+        default_value = "image",
+        requires = "minisign_key"
+    )]
+    pub(crate) minisign_of: MinisignSubject,
 
     /// Hash function: sha256 or sha512
     #[arg(help_heading = "Tree", long, value_name = "NAME", default_value = "sha256")]
@@ -156,6 +187,15 @@ pub(crate) enum SealConsumer {
     Ddi,
     /// A bundle with image, tree and signed manifest (format verity)
     Rauc,
+}
+
+/// File that is signed for minisign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MinisignSubject {
+    /// The image as it is sealed, with a tree that is appended
+    Image,
+    /// The file with the root hash, by which every block can be verified
+    RootHash,
 }
 
 /// Bytes that come before each block.

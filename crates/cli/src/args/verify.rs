@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 
-use super::{EffortArgs, SealConsumer, TalkArgs};
+use super::{EffortArgs, TalkArgs};
 
 /// Show what the kernel will enforce for a sealed image.
 ///
@@ -18,7 +18,8 @@ Examples:
   packfs verify app.raw --as systemd --certificate cert.pem
   packfs verify disk.raw --as ddi --certificate cert.pem
   packfs verify update.raucb --as rauc --certificate cert.pem
-  packfs verify layer.erofs --as containerd --json")]
+  packfs verify layer.erofs --as containerd --json
+  packfs verify root.erofs --as minisign --key minisign.pub")]
 pub(crate) struct VerifyArgs {
     /// Sealed image
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
@@ -26,7 +27,7 @@ pub(crate) struct VerifyArgs {
 
     /// Consumer that uses the image
     #[arg(long = "as", value_enum, value_name = "CONSUMER")]
-    pub(crate) consumer: SealConsumer,
+    pub(crate) consumer: VerifyConsumer,
 
     /// Certificate that the consumer trusts, in PEM or DER
     ///
@@ -34,6 +35,10 @@ pub(crate) struct VerifyArgs {
     /// certificates in PEM: of a bundle of RAUC, each signer must have one of them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) certificate: Option<PathBuf>,
+
+    /// Public key for --as minisign
+    #[arg(long, value_name = "FILE", conflicts_with = "certificate", value_hint = ValueHint::FilePath)]
+    pub(crate) key: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) effort: EffortArgs,
@@ -44,4 +49,19 @@ pub(crate) struct VerifyArgs {
 
     #[command(flatten)]
     pub(crate) talk: TalkArgs,
+}
+
+/// Programs that verify an image, or have Linux verify it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerifyConsumer {
+    /// NAME.raw with NAME.verity, NAME.roothash and NAME.roothash.p7s
+    Systemd,
+    /// The tree is appended; IMAGE.dmverity names it, IMAGE.sig is the signature
+    Containerd,
+    /// A disk image with partitions for image, tree and signature (DDI)
+    Ddi,
+    /// A bundle with image, tree and signed manifest (format verity)
+    Rauc,
+    /// Any file with a signature in FILE.minisig
+    Minisign,
 }

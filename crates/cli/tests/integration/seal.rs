@@ -276,6 +276,49 @@ fn rauc_reads_bundles_and_makes_those_that_are_verified() {
 }
 
 #[test]
+fn minisign_verifies_images_and_root_hashes() {
+    if !have("minisign_verifies_images_and_root_hashes", "minisign") {
+        return;
+    }
+    let dir = inputs(&[]);
+    let dir = dir.path();
+    for name in ["key", "other"] {
+        let [public, secret] = ["pub", "key"].map(|suffix| format!("{name}.{suffix}"));
+        judge(dir, "minisign", &["-G", "-W", "-p", &public, "-s", &secret]);
+    }
+    let by_key = ["-q", "--minisign-key", "key.key"];
+    succeed(dir, &[&["seal", "erofs"], &by_key[..]].concat());
+    succeed(dir, &[&["seal", "erofs", "--append", "-o", "appended"], &by_key[..]].concat());
+    for image in ["erofs", "appended"] {
+        judge(dir, "minisign", &["-V", "-p", "key.pub", "-m", image]);
+        let verify = |key| run_in(dir, &["verify", image, "--as", "minisign", "--key", key]);
+        let trusted = verify("key.pub");
+        assert!(trusted.status.success() && stderr(&trusted).contains("minisign will accept it"), "{image}");
+        assert!(String::from_utf8_lossy(&verify("other.pub").stdout).starts_with("other-key"), "{image}");
+    }
+    let signed = ["seal", "erofs", "-f", "--minisign-of", "root-hash", "--json"];
+    let json = succeed(dir, &[&signed[..], &by_key].concat());
+    assert!(json.contains("erofs.roothash.minisig") && json.contains("\"is_signed\": true"), "{json}");
+    judge(dir, "minisign", &["-V", "-p", "key.pub", "-m", "erofs.roothash"]);
+    succeed(dir, &["verify", "erofs.roothash", "--as", "minisign", "--key", "key.pub", "-q"]);
+    fs::rename(dir.join("erofs.roothash.minisig"), dir.join("erofs.minisig")).unwrap();
+    let mistaken = run_in(dir, &["verify", "erofs", "--as", "minisign", "--key", "key.pub"]);
+    assert!(String::from_utf8_lossy(&mistaken.stdout).starts_with("signed-root-hash"));
+
+    for (status, line, why) in [
+        (2, "verify erofs --as minisign", "--key FILE"),
+        (2, "verify erofs --as systemd --key key.pub", "--as minisign"),
+        (2, "seal erofs -f --minisign-of root-hash", "--minisign-key"),
+        (1, "seal erofs -f --minisign-key key.pub", "key.pub: not a secret key"),
+        (1, "seal erofs --minisign-key key.key", "exists"),
+    ] {
+        let line: Vec<&str> = line.split(' ').collect();
+        let told = fail(dir, status, &line);
+        assert!(told.contains(why), "{line:?}: {told}");
+    }
+}
+
+#[test]
 fn a_build_seals_its_image_as_seal_does() {
     let dir = inputs(&["key"]);
     let dir = dir.path();

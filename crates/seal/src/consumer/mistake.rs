@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use packfs_blocks::name::display;
 
 use super::KernelEnforcement;
+use crate::minisign::MinisignError;
 use crate::rauc::BundleError;
 use crate::signature::SignatureError;
 
@@ -259,6 +260,24 @@ pub enum SealMistake {
         /// Number of signers.
         count: usize,
     },
+    /// No signature for minisign.
+    #[error("there is no {}: minisign refuses the file", display(expected))]
+    NoMinisig {
+        /// The name that is looked for.
+        expected: PathBuf,
+    },
+    /// The signature of the file with the root hash, beside the image.
+    #[error(
+        "the signature is that of {}, and not that of the image: its name must be that of what is signed",
+        display(file)
+    )]
+    SignedRootHash {
+        /// The file that was signed.
+        file: PathBuf,
+    },
+    /// A signature that minisign refuses.
+    #[error(transparent)]
+    Minisign(MinisignError),
     /// A manifest that RAUC refuses, or that is not about the files in the image.
     #[error(transparent)]
     Bundle(BundleError),
@@ -316,6 +335,9 @@ impl SealMistake {
             SealMistake::VeritySize { .. } => "verity-size",
             SealMistake::NoSignerCertificate => "no-signer-certificate",
             SealMistake::SeveralSigners { .. } => "several-signers",
+            SealMistake::NoMinisig { .. } => "no-minisig",
+            SealMistake::SignedRootHash { .. } => "signed-root-hash",
+            SealMistake::Minisign(error) => error.name(),
             SealMistake::Bundle(error) => error.name(),
         }
     }
@@ -346,7 +368,7 @@ impl SealMistake {
             SealMistake::Bundle(BundleError::ImageChecksum { .. }) => KernelEnforcement::Signed,
             // Bytes after the tree, which nobody reads. Where the tree begins elsewhere, there are other mistakes, too.
             SealMistake::VeritySize { found, needed } if found > needed => KernelEnforcement::Signed,
-            // Every other mistake makes systemd, containerd, RAUC or the kernel fail, which is safe.
+            // Every other mistake makes systemd, containerd, RAUC, minisign or the kernel fail, which is safe.
             _ => KernelEnforcement::Refused,
         }
     }

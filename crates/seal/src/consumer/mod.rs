@@ -3,6 +3,7 @@
 
 mod containerd;
 mod ddi;
+mod minisign;
 mod mistake;
 mod parts;
 mod rauc;
@@ -16,6 +17,7 @@ use packfs_blocks::ReadAt;
 pub use mistake::SealMistake;
 
 use crate::error::Result;
+use crate::minisign::MinisignPublicKey;
 use crate::signature::SignerCertificate;
 use crate::tree::{HashEffort, RootHash};
 
@@ -31,6 +33,8 @@ pub enum ConsumerProgram {
     Ddi,
     /// RAUC, for a bundle in its format verity.
     Rauc,
+    /// minisign, for any file with a signature beside it. It verifies the file once, and Linux does not when it is read.
+    Minisign,
 }
 
 /// What the kernel will enforce for an image in the end, from the worst to the best. `Refused` is better than
@@ -44,7 +48,7 @@ pub enum KernelEnforcement {
     Refused,
     /// Each block is verified, by a root hash that whoever may replace the image may replace, too.
     Unsigned,
-    /// Each block is verified, by a root hash that the key of the certificate signed.
+    /// Each block is verified, by a root hash that the key of the certificate signed. For minisign, the key signed the file.
     Signed,
 }
 
@@ -57,6 +61,8 @@ pub struct SealedImage<'i> {
     pub data: &'i Arc<dyn ReadAt>,
     /// The certificates that the consumer trusts. With any, a signature is demanded.
     pub certificates: &'i [SignerCertificate],
+    /// The key by which minisign verifies the signature.
+    pub minisign_key: Option<&'i MinisignPublicKey>,
 }
 
 /// Result of an examination.
@@ -69,6 +75,8 @@ pub struct SealExamination {
     pub root_hash: Option<RootHash>,
     /// True if a signature is there, even if no certificate was given to verify it by.
     pub has_signature: bool,
+    /// The comment of a signature of minisign that was verified.
+    pub trusted_comment: Option<String>,
     /// Everything that is wrong, in the order in which a consumer meets it.
     pub mistakes: Vec<SealMistake>,
 }
@@ -84,6 +92,7 @@ pub fn examine(consumer: ConsumerProgram, image: SealedImage<'_>, effort: &HashE
         ConsumerProgram::Containerd => containerd::examine(image, effort),
         ConsumerProgram::Ddi => ddi::examine(image, effort),
         ConsumerProgram::Rauc => rauc::examine(image, effort),
+        ConsumerProgram::Minisign => minisign::examine(image, effort),
     }
 }
 
@@ -93,6 +102,7 @@ struct OpenExamination {
     mistakes: Vec<SealMistake>,
     has_signature: bool,
     is_signed: bool,
+    trusted_comment: Option<String>,
 }
 
 impl OpenExamination {
@@ -106,7 +116,7 @@ impl OpenExamination {
         let effects = self.mistakes.iter().map(SealMistake::effect);
         // The order of the enum is the order of severity, so the least one decides.
         let enforcement = effects.min().map_or(best, |worst| worst.min(best));
-        let OpenExamination { mistakes, has_signature, .. } = self;
-        SealExamination { enforcement, root_hash, has_signature, mistakes }
+        let OpenExamination { mistakes, has_signature, trusted_comment, .. } = self;
+        SealExamination { enforcement, root_hash, has_signature, trusted_comment, mistakes }
     }
 }

@@ -4,6 +4,7 @@ mod common;
 mod consumers;
 mod fsverity;
 mod fuzz;
+mod minisign;
 mod rauc;
 mod signatures;
 mod verity;

@@ -9,9 +9,10 @@ use packfs_seal::HashEffort;
 use packfs_seal::rauc::UnsignedBundle;
 use packfs_seal::verity::VerityOptions;
 
+use super::minisign::MinisignOutput;
 use super::signing::ManifestSignature;
 use super::{copy_image, print, report_seal};
-use crate::args::SealArgs;
+use crate::args::{MinisignSubject, SealArgs};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::meter::ProgressMeter;
 use crate::output::{json, target};
@@ -46,14 +47,19 @@ pub(super) fn run(
     let Some(signature) = ManifestSignature::read(args.signature_files())? else {
         return usage("RAUC refuses unsigned bundles: give --certificate, and --key or --attach-signature");
     };
+    if args.minisign_of == MinisignSubject::RootHash {
+        return usage("a bundle has no file with the root hash: leave out --minisign-of");
+    }
     let output = target::create(path, target::READABLE, args.force)?;
+    let minisign = MinisignOutput::create(args, path)?;
     let bundle = seal(Some(&output))?;
     // Copied only now, because sealing finds out whether a bundle can be made of the image.
     copy_image(&args.image, image.len(), &output, 0)?;
     let cms = signature.make(&bundle.manifest)?;
     bundle.write_signature(&cms, &output).with_context(|| display(output.target()).to_string())?;
-    let files = [json::encode_path(output.target())];
+    let mut files = vec![json::encode_path(output.target())];
     target::commit(output)?;
+    files.extend(minisign.map(|minisign| minisign.complete(effort)).transpose()?);
     meter.finish();
     report_seal(args, &bundle.sealed, &files)
 }

@@ -8,7 +8,7 @@ use packfs_seal::ddi::DdiType;
 use packfs_seal::verity::VeritySeal;
 use packfs_seal::{ContainerdFiles, LayerMetadata, SystemdFiles};
 
-use crate::args::{SealArgs, SealConsumer};
+use crate::args::{MinisignSubject, SealArgs, SealConsumer};
 use crate::output::failure::UsageError;
 
 /// Names of the files to write, and the form of the root hash.
@@ -98,6 +98,14 @@ impl SealLayout {
             root_hash: if kind.is_usr() { files.usr_hash } else { files.root_hash },
             is_metadata: false,
         })
+    }
+
+    /// Returns the file that minisign signs.
+    pub(super) fn minisign_subject<'l>(&'l self, args: &'l SealArgs) -> &'l Path {
+        match args.minisign_of {
+            MinisignSubject::Image => self.copy.as_deref().unwrap_or(&args.image),
+            MinisignSubject::RootHash => &self.root_hash,
+        }
     }
 
     /// Returns the contents of the file with the root hash.

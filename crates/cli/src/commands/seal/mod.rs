@@ -3,6 +3,7 @@
 mod built;
 mod bundle;
 mod layout;
+mod minisign;
 mod signing;
 
 use std::fs::File;
@@ -20,6 +21,8 @@ use serde::Serialize;
 
 pub(super) use self::built::PendingSeal;
 use self::layout::SealLayout;
+use self::minisign::MinisignOutput;
+pub(super) use self::minisign::read_public_key;
 pub(super) use self::signing::read_certificates;
 use self::signing::{MadeSignature, RootSignature};
 use super::print;
@@ -59,13 +62,16 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
     }
     let signature = RootSignature::read(args.signature_files())?;
     let outputs = SealOutputs::create(SealLayout::of(args, signature.is_some())?, args.force)?;
+    let minisign = MinisignOutput::create(args, outputs.layout.minisign_subject(args))?;
     let disk = outputs.layout.disk.map(|kind| DdiPlan::new(kind, image.len(), &options)).transpose()?;
     let sealed = outputs.fill(&image, &args.image, disk.as_ref(), &options, &effort).with_context(name)?;
     let signature = signature.map(|signature| signature.make(&sealed.root_hash)).transpose()?;
     if let Some(plan) = disk {
         outputs.complete_disk(&plan, &sealed, signature.as_ref())?;
     }
-    let files = outputs.commit(&sealed, signature.as_ref())?;
+    let mut files = outputs.commit(&sealed, signature.as_ref())?;
+    // After all others, because it is the signature of one of them as it is.
+    files.extend(minisign.map(|minisign| minisign.complete(&effort)).transpose()?);
     meter.finish();
     report_seal(args, &sealed, &files)
 }
@@ -213,14 +219,14 @@ fn report_seal(args: &SealArgs, sealed: &verity::VeritySeal, files: &[String]) -
             hash_block_size: superblock.hash_block_size,
             hash_offset: sealed.hash_offset,
             hash_bytes,
-            is_signed: args.key.is_some() || args.attach_signature.is_some(),
+            is_signed: args.is_signed(),
             files,
         })?;
     }
     if !args.talk.quiet {
         let name = display(&args.image);
         say(format_args!("{name}: root hash {}; {} of hashes", sealed.root_hash, units::bytes(hash_bytes)));
-        if args.key.is_none() && args.attach_signature.is_none() {
+        if !args.is_signed() {
             say("packfs: note: without a signature, anyone who can replace the image can also replace its root hash");
         }
     }

@@ -34,6 +34,11 @@ impl SealArgs {
             made: self.attach_signature.as_deref(),
         }
     }
+
+    /// Returns true if a signature is written.
+    pub(super) fn is_signed(&self) -> bool {
+        self.key.is_some() || self.attach_signature.is_some() || self.minisign_key.is_some()
+    }
 }
 
 /// How a signature comes about. Files are read, and compared as far as possible, before the image is.
@@ -140,7 +145,7 @@ fn own_certificate(certificates: Vec<SignerCertificate>) -> SignerCertificate {
 }
 
 /// Reads a file that must be small.
-fn read_small(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
     let cannot = || format!("{}: cannot read", display(path));
     // First, so that a wrong name, such as that of the image, is not read into memory.
     let found = fs::metadata(path).with_context(cannot)?;
