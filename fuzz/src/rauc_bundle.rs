@@ -3,9 +3,10 @@
 //!
 //! Lengths around manifest and signature, root hash and tree are added here, because a fuzzer finds none of them.
 
+use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use packfs_blocks::{Output, ReadAt};
 use packfs_image::Fs;
@@ -86,14 +87,13 @@ fn seal_image(bytes: &[u8]) -> Option<SealedPayload> {
     if walked.ok()?.is_break() {
         return None;
     }
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("bundle");
-    let output = Output::create(&path, 0o600, true).expect("a file");
-    output.write_all_at(bytes, 0).expect("a written file");
+    let output = Output::over(Mutex::new(Cursor::new(Vec::new())), "bundle.raucb");
+    output.write_all_at(bytes, 0).expect("memory can be written");
     let image: Arc<dyn ReadAt> = Arc::new(bytes.to_vec());
     let manifest = UnsignedBundle::seal(&image, &usual_options(), Some(&output), &effort()).ok()?.manifest;
-    output.commit().expect("a complete file");
-    Some(SealedPayload { bytes: std::fs::read(path).expect("a file that was written"), manifest })
+    let mut sealed = Vec::new();
+    output.copy_to(&mut sealed).expect("memory can be read");
+    Some(SealedPayload { bytes: sealed, manifest })
 }
 
 /// Returns the section of a manifest that names the tree.
