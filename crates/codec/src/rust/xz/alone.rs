@@ -44,7 +44,7 @@ impl RustLzmaDecoder {
             self.lzma.expect_marker(&mut range, &out)?;
         }
         if !range.end() {
-            return Err("damaged data");
+            return Err("the stream does not end where it should");
         }
         Ok(DecodedStream { taken: src.len() - range.rest().len(), len: out.at })
     }

@@ -60,7 +60,7 @@ impl<'a> RangeDecoder<'a> {
     pub(super) fn new(src: &'a [u8]) -> StreamResult<Self> {
         match src.split_first() {
             Some((0, src)) => RangeDecoder::without_first(src),
-            Some(_) => Err("damaged data"),
+            Some(_) => Err("the first byte is not zero"),
             None => Err(TOO_SHORT),
         }
     }

@@ -46,7 +46,8 @@ type StreamResult<T> = std::result::Result<T, DamageReason>;
 const TOO_SHORT: DamageReason = "ends too early";
 const TOO_LONG: DamageReason = "decodes to more than the expected length";
 const DICT_TOO_LARGE: DamageReason = "the dictionary is larger than 64 MiB";
-const WRONG_CHECKSUM: DamageReason = "damaged data: a checksum does not match";
+const WRONG_CHECKSUM: DamageReason = "a checksum does not match";
+const INVALID_NUMBER: DamageReason = "a number that is not stored as it should be";
 const UNSUPPORTED: DamageReason = "unsupported flags or options";
 
 /// A decoder of xz streams.
@@ -196,7 +197,7 @@ fn read_footer(src: &mut &[u8], flags: [u8; 2], index_len: usize) -> StreamResul
     let crc = take(src)?;
     let fields: [u8; 6] = take(src)?;
     if take(src)? != FOOTER_MAGIC {
-        return Err("damaged data");
+        return Err("the footer is not of this format");
     }
     check_crc(&fields, crc)?;
     let [a, b, c, d, footer_flags @ ..] = fields;
@@ -210,7 +211,7 @@ fn read_footer(src: &mut &[u8], flags: [u8; 2], index_len: usize) -> StreamResul
 /// Takes the zeros that pad something of `len` bytes to words of four.
 fn read_padding(src: &mut &[u8], len: usize) -> StreamResult<()> {
     let padding = src.split_off(..len.next_multiple_of(4) - len).ok_or(TOO_SHORT)?;
-    if padding.iter().any(|byte| *byte != 0) { Err("damaged data") } else { Ok(()) }
+    if padding.iter().any(|byte| *byte != 0) { Err("padding that is not zero") } else { Ok(()) }
 }
 
 fn check_crc(bytes: &[u8], sum: [u8; CRC_LEN]) -> StreamResult<()> {
@@ -231,10 +232,10 @@ fn take_number(src: &mut &[u8]) -> StreamResult<u64> {
         let [byte] = take(src)?;
         number |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
-            return if byte == 0 && shift > 0 { Err("damaged data") } else { Ok(number) };
+            return if byte == 0 && shift > 0 { Err(INVALID_NUMBER) } else { Ok(number) };
         }
     }
-    Err("damaged data")
+    Err(INVALID_NUMBER)
 }
 
 /// Takes the first bytes.
