@@ -21,3 +21,4 @@ pub mod tar_stream;
 mod tree;
 pub mod two_formats;
 pub mod zeros;
+pub mod zsync_index;
