@@ -119,7 +119,7 @@ pub(crate) struct SealArgs {
     )]
     pub(crate) minisign_password: Option<PathBuf>,
 
-    /// What is signed for minisign: the image, or the file with its root hash
+    /// File that is signed for minisign: the image, or its root hash
     #[arg(
         help_heading = "Signature",
         long,
