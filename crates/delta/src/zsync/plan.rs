@@ -168,12 +168,10 @@ mod tests {
 
     #[test]
     fn missing_blocks_are_fetched_with_short_gaps_in_ranges_that_connections_share() {
-        let blocks = 4000;
-        let mut plan = UpdatePlan::new(blocks * 2048 - 100, 2048, blocks as usize);
+        const BLOCKS: usize = 4000;
+        let mut plan = UpdatePlan::new(BLOCKS as u64 * 2048 - 100, 2048, BLOCKS);
         let missing = |block: usize| matches!(block, 1 | 3 | 6 | 10 | 1000..2000 | 3999);
-        (0..blocks as usize)
-            .filter(|block| !missing(*block))
-            .for_each(|block| plan.copy(block, block as u64 * 2048 + 5));
+        (0..BLOCKS).filter(|block| !missing(*block)).for_each(|block| plan.copy(block, block as u64 * 2048 + 5));
         let ranges = plan.missing_ranges();
         assert_eq!(ranges[..2], [2048..7 * 2048, 10 * 2048..11 * 2048], "gaps of one, two and three blocks");
         assert_eq!(ranges[2..].iter().map(|range| range.end - range.start).sum::<u64>(), 1000 * 2048 + 2048 - 100);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 
+use packfs_blocks::ReadAt;
 use packfs_blocks::io::Storage;
 use packfs_blocks::testing::{Random, noise};
 use packfs_delta::Error;
@@ -23,15 +24,15 @@ fn contents(target: &File) -> Vec<u8> {
     bytes
 }
 
-fn index_of(new: &Vec<u8>, block_size: u32) -> ZsyncIndex {
+fn index_of(new: &dyn ReadAt, block_size: u32) -> ZsyncIndex {
     let options = IndexOptions::default().set(|all| all.block_size = Some(block_size));
     let index = ZsyncIndex::of_file(new, &options, &effort(2)).unwrap();
     ZsyncIndex::read(&index.encode()).unwrap()
 }
 
 /// Updates `old` to `new`, into what `target` has already; returns the result and the number of bytes fetched.
-fn update(old: &Vec<u8>, new: &Vec<u8>, block_size: u32, part: Vec<u8>) -> (Vec<u8>, u64) {
-    let index = index_of(new, block_size);
+fn update(old: &dyn ReadAt, new: &[u8], block_size: u32, part: Vec<u8>) -> (Vec<u8>, u64) {
+    let index = index_of(&new.to_vec(), block_size);
     let target = target(&part);
     let mut plan = index.plan();
     find_kept_blocks(&index, &target, &mut plan, &effort(2)).unwrap();

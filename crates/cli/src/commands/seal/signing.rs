@@ -43,7 +43,7 @@ impl SealArgs {
 
 /// How a signature comes about. Files are read, and compared as far as possible, before the image is.
 pub(super) enum SignatureOrigin<Parsed> {
-    Made { key: SigningKey, certificate: SignerCertificate },
+    Made { key: Box<SigningKey>, certificate: SignerCertificate },
     Attached { bytes: Vec<u8>, parsed: Parsed, certificates: Vec<SignerCertificate>, name: String },
 }
 
@@ -63,7 +63,7 @@ impl<Parsed> SignatureOrigin<Parsed> {
         if let Some(path) = files.key {
             let certificate = own_certificate(certificates);
             let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
-            return Ok(Some(SignatureOrigin::Made { key, certificate }));
+            return Ok(Some(SignatureOrigin::Made { key: Box::new(key), certificate }));
         }
         let Some(path) = files.made else {
             let why = "--certificate alone does not sign: also give --key or --attach-signature";

@@ -73,10 +73,9 @@ fn open_part(part: &Path) -> Result<File> {
     if !file.metadata().with_context(name)?.is_file() {
         bail!("{}: not a regular file: remove it", name());
     }
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => bail!("{}: another packfs update writes it", name()),
-        // Where there are no locks, two updates at once are not noticed.
-        Ok(()) | Err(_) => {}
+    // Where there are no locks, two updates at once are not noticed.
+    if let Err(Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        bail!("{}: another packfs update writes it", name());
     }
     // The other update may have given it its name between the two calls.
     let named = fs::symlink_metadata(part).is_ok_and(|named| {
