@@ -43,7 +43,7 @@ impl SealArgs {
 
 /// How a signature comes about. Files are read, and compared as far as possible, before the image is.
 pub(super) enum SignatureOrigin<Parsed> {
-    Made { key: Box<SigningKey>, certificate: SignerCertificate },
+    Made { key: Box<SigningKey>, certificate: Box<SignerCertificate> },
     Attached { bytes: Vec<u8>, parsed: Parsed, certificates: Vec<SignerCertificate>, name: String },
 }
 
@@ -61,7 +61,7 @@ impl<Parsed> SignatureOrigin<Parsed> {
         let Some(certificate) = files.certificate else { return Ok(None) };
         let certificates = read_certificates(certificate)?;
         if let Some(path) = files.key {
-            let certificate = own_certificate(certificates);
+            let certificate = Box::new(own_certificate(certificates));
             let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
             return Ok(Some(SignatureOrigin::Made { key: Box::new(key), certificate }));
         }
@@ -87,7 +87,7 @@ impl RootSignature {
         match self {
             RootSignature::Made { key, certificate } => {
                 let der = sign(root_hash, &key, &certificate)?;
-                Ok(MadeSignature { der, certificate })
+                Ok(MadeSignature { der, certificate: *certificate })
             }
             RootSignature::Attached { bytes, parsed, certificates, name } => {
                 let certificate = own_certificate(certificates);
