@@ -5,6 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
 use crate::common::program::sh;
 use crate::common::{FORMATS, fail, have, packfs, run_in, sample, stderr, succeed};
@@ -128,10 +131,15 @@ fn the_index_is_the_same_each_time_and_appears_with_the_image_only() {
 #[test]
 fn an_interrupted_update_goes_on_with_what_has_come() {
     let site = UpdateSite::new("erofs");
-    // The connection of the long range is cut after half of it, and the rest is refused.
-    site.server.misbehave(|request, _| match requested_len(request) {
-        150_000.. => Act::Cut(100_000),
-        60_000..150_000 => Act::Status(403, Vec::new(), String::new()),
+    // The connection of the long range is cut in the middle. Another range is refused, but not before the long one has
+    // begun: after an error no other begins.
+    let has_begun = AtomicBool::new(false);
+    site.server.misbehave(move |request, _| match requested_len(request) {
+        150_000.. if !has_begun.swap(true, Relaxed) => Act::Cut(100_000),
+        60_000.. => {
+            (0..1000).take_while(|_| !has_begun.load(Relaxed)).for_each(|_| thread::sleep(Duration::from_millis(10)));
+            Act::Status(403, Vec::new(), String::new())
+        }
         _ => Act::Right,
     });
     let told = site.fail(&["-q"]);
