@@ -75,7 +75,7 @@ before(() => {
     images.set("peer-xz.squashfs", join(work, "peer-xz.squashfs"));
   }
   if (have("mkfs.erofs")) {
-    run("mkfs.erofs", ["-zlz4hc", "--quiet", "peer.erofs", "root"]);
+    run("mkfs.erofs", ["-zlz4", "--quiet", "peer.erofs", "root"]);
     images.set("peer.erofs", join(work, "peer.erofs"));
   }
 });
