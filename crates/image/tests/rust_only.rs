@@ -23,7 +23,7 @@ fn source() -> tempfile::TempDir {
     write("noise", &noise(300_000, 5));
     // Calls of several processors, for filters of machine code.
     let code = noise(200_000, 6);
-    let call = |byte: &u8| [0xe8, *byte, 0, 0, if byte % 2 == 0 { 0 } else { 0xff }, 0x90, 0x94, 0xeb];
+    let call = |byte: &u8| [0xe8, *byte, 0, 0, if byte.is_multiple_of(2) { 0 } else { 0xff }, 0x90, 0x94, 0xeb];
     write("code", &code[..40_000].iter().flat_map(call).collect::<Vec<_>>());
     write("empty", b"");
     dir
