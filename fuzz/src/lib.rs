@@ -14,6 +14,7 @@ pub mod nbd;
 pub mod pack_list;
 pub mod rauc_bundle;
 pub mod squashfs_image;
+pub mod squashfs_metadata;
 mod take;
 pub mod tar_peer;
 pub mod tar_source;

@@ -5,6 +5,18 @@ mod announce;
 mod builder;
 mod cancel;
 mod faults;
+mod fuzz;
 mod overwritten;
 mod programs;
 mod request;
+
+/// What fuzz targets do with an image, and how they read their inputs.
+#[path = "../../../../fuzz/src/image.rs"]
+mod image;
+#[path = "../../../../fuzz/src/squashfs_metadata.rs"]
+#[allow(unreachable_pub, reason = "public where the fuzz targets use it")]
+#[allow(clippy::cast_possible_truncation, reason = "lengths of a small image")]
+mod squashfs_metadata;
+#[path = "../../../../fuzz/src/take.rs"]
+#[allow(dead_code, reason = "the target here needs some of it")]
+mod take;
