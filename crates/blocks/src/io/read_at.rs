@@ -81,7 +81,14 @@ impl FileAt {
 
     /// Reads an open file or block device; offsets count from `start`. The file must be open for reading; its position is
     /// not used.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::IsADirectory`]; what the system says of a file that has no length.
     pub fn new(mut file: File, start: u64) -> io::Result<Self> {
+        // Some file systems, tmpfs among them, would fail below without saying why, and others only when it is read.
+        if file.metadata()?.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         let watch = FileWatch::start(&file)?;
         // Seeking gives the size of block devices too; their metadata says 0.
         let end = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
@@ -211,5 +218,13 @@ mod tests {
         assert_eq!(rest(dynamic), expected);
         assert_eq!(rest(FileAt::new(file.reopen().unwrap(), 0).unwrap()), expected);
         assert_eq!(rest(FileAt::open(file.path(), 0).unwrap()), expected);
+    }
+
+    #[test]
+    fn a_directory_is_no_file_on_any_file_system() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in [dir.path(), Path::new("/proc"), Path::new("/sys")] {
+            assert_eq!(FileAt::open(path, 0).unwrap_err().kind(), io::ErrorKind::IsADirectory, "{path:?}");
+        }
     }
 }

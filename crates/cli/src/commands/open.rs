@@ -1,9 +1,10 @@
 //! Opens the image that a command works on.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::{FileAt, ShiftedBytes};
 use packfs_image::name::display;
@@ -105,9 +106,6 @@ fn explain(error: Error, path: &Path, offset: u64, offset_hint: impl FnOnce(&Pat
 
 /// Returns the reason of an error, or the right command for a file that is not an image.
 fn reason(error: Error, path: &Path, offset: u64, offset_hint: impl FnOnce(&Path) -> String) -> anyhow::Error {
-    if path.is_dir() {
-        return anyhow!("a directory, not an image: packfs build makes an image of it");
-    }
     if !matches!(error, Error::NoImage { .. }) {
         return error.into();
     }
@@ -151,8 +149,18 @@ pub(super) fn bytes(path: &Path, offset: u64, args: &RemoteArgs) -> Result<Arc<d
     if let Some(opened) = remote::bytes(path, args) {
         return Ok(if offset == 0 { opened? } else { Arc::new(ShiftedBytes::new(opened?, offset)) });
     }
-    let file = FileAt::open(path, offset).with_context(|| format!("{}: cannot open", display(path)))?;
-    Ok(Arc::new(file))
+    Ok(Arc::new(file(path, offset)?))
+}
+
+/// Opens the file of an image.
+pub(super) fn file(path: &Path, offset: u64) -> Result<FileAt> {
+    let name = display(path);
+    match FileAt::open(path, offset) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            bail!("{name}: a directory, not an image: packfs build makes an image of it")
+        }
+        opened => opened.with_context(|| format!("{name}: cannot open")),
+    }
 }
 
 /// Returns the name of an image for messages.

@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_blocks::io::FileAt;
 use packfs_blocks::{Output, ReadAt};
 use packfs_image::name::display;
 use packfs_seal::ddi::{DdiPlan, DdiSignature};
@@ -25,7 +24,7 @@ use self::minisign::MinisignOutput;
 pub(super) use self::minisign::read_public_key;
 pub(super) use self::signing::read_certificates;
 use self::signing::{MadeSignature, RootSignature};
-use super::print;
+use super::{open, print};
 use crate::args::{SealArgs, SealConsumer};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::json::JsonDocument;
@@ -84,11 +83,7 @@ pub(super) fn usable_threads(effort: &crate::args::EffortArgs) -> usize {
 
 /// Opens an image that is read as it is.
 pub(super) fn open_image(path: &Path) -> Result<Arc<dyn ReadAt>> {
-    let opened = FileAt::open(path, 0).with_context(|| format!("{}: cannot open", display(path)))?;
-    if path.is_dir() {
-        anyhow::bail!("{}: a directory, not an image: packfs build makes an image of it", display(path));
-    }
-    Ok(Arc::new(opened))
+    Ok(Arc::new(open::file(path, 0)?))
 }
 
 /// Fails for an image that has a tree at its end: sealed again, the old tree would count as data.
