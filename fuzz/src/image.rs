@@ -78,14 +78,15 @@ fn file(image: &dyn Image, nid: Nid, size: u64, left: &mut u64) -> packfs_image:
     if size <= WHOLE.min(*left) {
         *left -= size;
         let mut whole = Vec::new();
-        while whole.len() < size as usize {
+        while (whole.len() as u64) < size {
             let got = image.read_at(nid, &mut piece, whole.len() as u64)?;
             assert!(got > 0, "the file ends before its end");
             whole.extend_from_slice(&piece[..got]);
         }
         assert_eq!(whole.len() as u64, size);
         for extent in &extents {
-            let want = &whole[extent.offset as usize..][..extent.len as usize];
+            let [start, len] = [extent.offset, extent.len].map(|number| usize::try_from(number).expect("a short file"));
+            let want = &whole[start..start + len];
             if extent.hole {
                 assert!(want.iter().all(|byte| *byte == 0), "holes are zeros");
             } else {

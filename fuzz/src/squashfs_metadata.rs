@@ -9,8 +9,9 @@ use packfs_image::squashfs::{ReadOptions, SquashfsReader};
 
 use crate::take::Take;
 
+const CODEC_COUNT: u8 = 5;
 /// The codecs of the format: number in the superblock, choice, and options after the superblock, which lz4 requires.
-const CODECS: [(u16, &str, &[u8]); 5] = [
+const CODECS: [(u16, &str, &[u8]); CODEC_COUNT as usize] = [
     (1, "gzip:1", &[]),
     (3, "lzo:algorithm=lzo1x_1", &[]),
     (4, "xz:0", &[]),
@@ -79,7 +80,7 @@ impl ImageParts {
     /// Takes three bytes of choices, the fields, and data and tables after their lengths (2).
     pub fn of(bytes: &[u8]) -> Self {
         let mut take = Take(bytes);
-        let codec = take.byte() % CODECS.len() as u8;
+        let codec = take.byte() % CODEC_COUNT;
         let (stored, present) = (take.byte(), take.byte());
         let mut fields = take.bytes(FIELDS.len()).to_vec();
         fields.resize(FIELDS.len(), 0);
@@ -162,7 +163,8 @@ impl ImageParts {
         let fragment_table_start = writer.indexed(fragments);
         let lookup_table_start = if self.present & HAS_EXPORT == 0 { NO_TABLE } else { writer.indexed(by_number) };
         let id_table_start = writer.indexed(ids);
-        let xattr_id_table_start = if self.present & HAS_XATTRS == 0 { NO_TABLE } else { writer.xattrs(xattrs, xattr_sets) };
+        let xattr_id_table_start =
+            if self.present & HAS_XATTRS == 0 { NO_TABLE } else { writer.xattrs(xattrs, xattr_sets) };
         let positions = [
             writer.at(),
             id_table_start,
@@ -263,12 +265,17 @@ impl TableWriter {
         for (number, block) in table.chunks(METADATA_LEN).enumerate() {
             starts.push(self.at());
             let is_stored = self.stored >> (number % 8) & 1 == 1;
-            let len = if is_stored { None } else { self.encoder.encode(block, &mut encoded).expect("encoders take anything") };
-            let (header, bytes) = match len {
-                Some(len) if len < block.len() => (len as u16, &encoded[..len]),
-                _ => (block.len() as u16 | METADATA_RAW, block),
+            let len = if is_stored {
+                None
+            } else {
+                self.encoder.encode(block, &mut encoded).expect("encoders take anything")
             };
-            self.image.extend_from_slice(&header.to_le_bytes());
+            let (flag, bytes) = match len {
+                Some(len) if len < block.len() => (0, &encoded[..len]),
+                _ => (METADATA_RAW, block),
+            };
+            let len = u16::try_from(bytes.len()).expect("a block of at most 8 KiB");
+            self.image.extend_from_slice(&(flag | len).to_le_bytes());
             self.image.extend_from_slice(bytes);
         }
         starts
@@ -289,7 +296,8 @@ impl TableWriter {
         let starts = self.blocks(sets);
         let header = self.at();
         self.image.extend_from_slice(&xattr_table_start.to_le_bytes());
-        self.image.extend_from_slice(&((sets.len() / XATTR_SET_LEN) as u32).to_le_bytes());
+        let count = u32::try_from(sets.len() / XATTR_SET_LEN).expect("a small table");
+        self.image.extend_from_slice(&count.to_le_bytes());
         self.image.extend_from_slice(&[0; 4]);
         starts.iter().for_each(|start| self.image.extend_from_slice(&start.to_le_bytes()));
         header

@@ -55,7 +55,8 @@ fn make_source(place: &Path, files: usize) {
         fs::write(place.join(format!("file with a long name, number {number}")), number.to_string()).unwrap();
     }
     for (path, value) in [("blocks", "one"), ("deep", "another"), ("empty", "one")] {
-        let set = rustix::fs::setxattr(place.join(path), "user.name", value.as_bytes(), rustix::fs::XattrFlags::empty());
+        let set =
+            rustix::fs::setxattr(place.join(path), "user.name", value.as_bytes(), rustix::fs::XattrFlags::empty());
         set.unwrap();
     }
 }
@@ -85,7 +86,7 @@ fn the_target_makes_images_of_what_their_tables_hold() {
                 let bytes = parts.bytes();
                 assert_eq!(ImageParts::of(&bytes), parts);
                 let made = parts.image();
-                assert!(made.len() <= image_bytes.len() && made != image_bytes, "{}: not compressed", image.display());
+                assert!(made.len() <= image_bytes.len() && made != image_bytes, "{image:?}: not compressed");
                 compare(&Fs::from_reader(made).unwrap(), &Fs::open(&image).unwrap());
                 look_at_changes(&bytes, 10);
                 if update && files == 0 {

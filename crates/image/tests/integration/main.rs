@@ -15,7 +15,6 @@ mod request;
 mod image;
 #[path = "../../../../fuzz/src/squashfs_metadata.rs"]
 #[allow(unreachable_pub, reason = "public where the fuzz targets use it")]
-#[allow(clippy::cast_possible_truncation, reason = "lengths of a small image")]
 mod squashfs_metadata;
 #[path = "../../../../fuzz/src/take.rs"]
 #[allow(dead_code, reason = "the target here needs some of it")]
