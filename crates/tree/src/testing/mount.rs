@@ -22,10 +22,21 @@ impl Mount {
     /// Mounts the file itself, without a loop device. The kernel reads it in its own way, which needs Linux 6.12 and
     /// EROFS.
     pub fn of_file(image: &Path, kind: &str) -> std::result::Result<Mount, String> {
+        use rustix::io::Errno;
         use rustix::mount::{MountFlags, mount};
 
         let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
-        mount(image, dir.path(), kind, MountFlags::RDONLY, None).map_err(|e| e.to_string())?;
+        let mount_file = |image: &Path| mount(image, dir.path(), kind, MountFlags::RDONLY, None);
+        match mount_file(image) {
+            // Linux does not read images on tmpfs itself. Once a copy is mounted, it needs no name.
+            Err(Errno::NOTBLK) => {
+                let copy = tempfile::NamedTempFile::new_in("/var/tmp").map_err(|e| e.to_string())?;
+                std::fs::copy(image, copy.path()).map_err(|e| e.to_string())?;
+                mount_file(copy.path())
+            }
+            mounted => mounted,
+        }
+        .map_err(|e| e.to_string())?;
         Ok(Mount { dir })
     }
 
