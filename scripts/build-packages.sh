@@ -56,8 +56,8 @@ objcopy --add-gnu-debuglink="$work/$debug" "$root/bin/packfs"
 "$root/bin/packfs" completions bash >"$share/bash-completion/completions/packfs"
 "$root/bin/packfs" completions zsh >"$share/zsh/site-functions/_packfs"
 "$root/bin/packfs" completions fish >"$share/fish/vendor_completions.d/packfs.fish"
-for name in $("$root/bin/packfs" help json-schema); do
-    "$root/bin/packfs" help json-schema "$name" >"$share/packfs/schemas/$name.schema.json"
+for schema in $("$root/bin/packfs" help json-schema); do
+    "$root/bin/packfs" help json-schema "$schema" >"$share/packfs/schemas/$schema.schema.json"
 done
 cp LICENSE-MIT LICENSE-APACHE "$share/doc/packfs"
 PACKFS=$root/bin/packfs scripts/site.sh "$share/doc/packfs/html"

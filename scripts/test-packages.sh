@@ -51,8 +51,8 @@ grep -qi 'name or service not known\|resolve\|lookup' "$work/said" || failed "$(
 for page in "$work/empty"/share/man/man1/*.1; do
     [[ -s $page ]] || failed "$page is empty"
 done
-for name in $("$work/empty/bin/packfs" help json-schema); do
-    [[ -s $work/empty/share/packfs/schemas/$name.schema.json ]] || failed "there is no JSON Schema of $name"
+for schema in $("$work/empty/bin/packfs" help json-schema); do
+    [[ -s $work/empty/share/packfs/schemas/$schema.schema.json ]] || failed "there is no JSON Schema of $schema"
 done
 for shell in bash-completion/completions/packfs zsh/site-functions/_packfs fish/vendor_completions.d/packfs.fish; do
     [[ -s $work/empty/share/$shell ]] || failed "there is no $shell"
