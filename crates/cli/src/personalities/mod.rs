@@ -14,6 +14,8 @@ mod mksquashfs;
 mod ng_writers;
 mod options;
 mod paths;
+#[cfg(test)]
+mod random_lines;
 mod rdsquashfs;
 mod refusals;
 mod regex;
