@@ -49,7 +49,7 @@ const XATTR_SET_LEN: usize = 16;
 const HAS_XATTRS: u8 = 1;
 const HAS_EXPORT: u8 = 2;
 
-/// What an image consists of, besides positions.
+/// Parts of an image, without positions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ImageParts {
     /// Index of [`CODECS`].
@@ -81,7 +81,8 @@ impl ImageParts {
     pub fn of(bytes: &[u8]) -> Self {
         let mut take = Take(bytes);
         let codec = take.byte() % CODEC_COUNT;
-        let (stored, present) = (take.byte(), take.byte());
+        let stored = take.byte();
+        let present = take.byte();
         let mut fields = take.bytes(FIELDS.len()).to_vec();
         fields.resize(FIELDS.len(), 0);
         let mut section = || {
@@ -119,7 +120,8 @@ impl ImageParts {
         let ids = stored.indexed(ID_TABLE, stored.count::<2>(NO_IDS)? * ID_LEN)?;
         let tables = [&fragments, &by_number, &ids];
         let directories_end = tables.iter().filter_map(|table| table.first_block).min()?;
-        let (mut xattrs, mut xattr_sets) = (Vec::new(), IndexedTable::default());
+        let mut xattrs = Vec::new();
+        let mut xattr_sets = IndexedTable::default();
         let mut present = if by_number.first_block.is_some() { HAS_EXPORT } else { 0 };
         if let Some(header) = stored.position(XATTR_ID_TABLE) {
             present |= HAS_XATTRS;

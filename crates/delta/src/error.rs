@@ -35,7 +35,7 @@ pub enum Error {
     /// The result has another digest than the patch names.
     #[error("{0}")]
     WrongResult(&'static str),
-    /// What was fetched is not a part of the file that an index describes.
+    /// Fetched bytes are not those of the file that an index describes.
     #[error(
         "the block at byte {offset} is not the one that the index describes: the file was replaced, or the index is that of \
          another file"

@@ -51,8 +51,9 @@ pub(crate) struct DeltaArgs {
 
 /// Make the next image from the old one and a patch.
 ///
-/// OLD must be the very image that the patch was made from; it may be mounted, and a device may go on after it. NEW appears once it is complete, and
-/// its digest is the right one. A patch needs up to 128 MiB of memory, and a few MiB for each worker.
+/// OLD must be the very image that the patch was made from; it may be mounted, and a device may go on after it. NEW appears
+/// once it is complete, and its digest is the right one. A patch needs up to 128 MiB of memory, and a few MiB for each
+/// worker.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

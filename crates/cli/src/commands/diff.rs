@@ -205,7 +205,7 @@ pub(super) struct DiffReport<'a> {
     same: bool,
     /// Differences between the two sides.
     differences: &'a Findings<Difference>,
-    /// What an update from the first side to the second fetches; only with `--update-size`.
+    /// Prediction of an update from the first side to the second; only with `--update-size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     update: Option<&'a UpdateSize>,
     /// Warnings about the two sides.

@@ -9,13 +9,13 @@ use crate::common::mounts::ends;
 use crate::common::{FORMATS, fail, have, packfs, sample, stderr, succeed};
 
 /// A server, ended with the test.
-pub(crate) struct Server {
+pub(crate) struct ServeProcess {
     child: Child,
     pub(crate) address: String,
 }
 
-impl Server {
-    pub(crate) fn start(dir: &Path, args: &[&str]) -> Server {
+impl ServeProcess {
+    pub(crate) fn start(dir: &Path, args: &[&str]) -> ServeProcess {
         let mut command = packfs(["serve"]);
         let command = command.args(args).current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -25,7 +25,7 @@ impl Server {
             let output = child.wait_with_output().unwrap();
             panic!("{}", stderr(&output));
         }
-        Server { child, address: address.trim_end().to_owned() }
+        ServeProcess { child, address: address.trim_end().to_owned() }
     }
 
     fn curl(&self, args: &[&str], target: &str) -> Vec<u8> {
@@ -54,7 +54,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -78,7 +78,7 @@ fn every_file_and_folder_comes_as_it_was_packed() {
     }
     let dir = images();
     for format in FORMATS {
-        let server = Server::start(dir.path(), &[format]);
+        let server = ServeProcess::start(dir.path(), &[format]);
         for file in ["etc/motd", "etc/issue", "usr/share/doc/text", "usr/share/doc/copy", "hole", "usr/motd"] {
             let source = std::fs::read(dir.path().join("root").join(file)).unwrap();
             assert!(server.curl(&[], &format!("files/{file}")) == source, "{format}: {file}");
@@ -102,7 +102,7 @@ fn every_file_and_folder_comes_as_it_was_packed() {
 }
 
 /// Loads the page of a server in a browser; returns what it has become.
-fn browsed(dir: &Path, server: &Server, place: &str) -> String {
+fn browsed(dir: &Path, server: &ServeProcess, place: &str) -> String {
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server", "--virtual-time-budget=20000"]);
     browser.arg(format!("--user-data-dir={}", dir.join("profile").to_str().unwrap()));
@@ -122,7 +122,7 @@ fn a_browser_explores_the_image_under_the_policy_of_the_page() {
     let cases: [(&[&str], &str); 3] =
         [(&["squashfs"], "/"), (&["squashfs", "erofs"], "/erofs/"), (&["newer", "--against", "squashfs"], "/")];
     for (args, place) in cases {
-        let server = Server::start(dir, args);
+        let server = ServeProcess::start(dir, args);
         let headers = server.text(&["-o", "/dev/null", "-D", "-"], place);
         let policy = headers.lines().find(|line| line.starts_with("Content-Security-Policy: ")).unwrap();
         assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
@@ -144,13 +144,13 @@ fn a_browser_explores_the_image_under_the_policy_of_the_page() {
 #[test]
 fn packfs_reads_the_image_that_it_serves() {
     let dir = images();
-    let server = Server::start(dir.path(), &["squashfs", "erofs"]);
+    let server = ServeProcess::start(dir.path(), &["squashfs", "erofs"]);
     for format in FORMATS {
         let address = format!("{}{format}/image", server.address);
         let mut command = packfs(["check", "--remote-cache=0", &address, "--against", "root"]);
         let output = command.current_dir(dir.path()).env("no_proxy", "*").output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        let reserved = Server::start(dir.path(), &["--remote-cache=0", &address]);
+        let reserved = ServeProcess::start(dir.path(), &["--remote-cache=0", &address]);
         assert!(reserved.address.starts_with("http://127.0.0.1:"));
     }
     assert_eq!(server.end("-TERM").0, 0);
@@ -163,7 +163,7 @@ fn others_need_the_token_of_a_file_or_the_printed_one() {
     }
     let dir = images();
     std::fs::write(dir.path().join("secret"), "s3cret-token\n").unwrap();
-    let server = Server::start(dir.path(), &["erofs", "--token", "secret", "--listen", "localhost:0"]);
+    let server = ServeProcess::start(dir.path(), &["erofs", "--token", "secret", "--listen", "localhost:0"]);
     assert!(server.address.starts_with("http://localhost:") && server.address.ends_with('/'), "{}", server.address);
     assert_eq!(server.status(&[], "image"), "401");
     assert_eq!(server.text(&["-H", "Authorization: Bearer s3cret-token"], "files/etc/motd"), "Welcome.\n");
@@ -172,7 +172,7 @@ fn others_need_the_token_of_a_file_or_the_printed_one() {
     assert_eq!(server.text(&follow, "files/etc/motd?token=s3cret-token"), "Welcome.\n");
     assert_eq!(server.text(&["-b", jar.to_str().unwrap()], "files/etc/motd"), "Welcome.\n");
 
-    let open = Server::start(dir.path(), &["erofs", "--listen", "0.0.0.0:0"]);
+    let open = ServeProcess::start(dir.path(), &["erofs", "--listen", "0.0.0.0:0"]);
     let (place, token) = open.address.split_once("?token=").unwrap();
     assert_eq!(token.len(), 32);
     let curl = |args: &[&str]| Command::new("curl").args(["-sS", "--noproxy", "*"]).args(args).output().unwrap().stdout;
@@ -188,7 +188,7 @@ fn a_changed_image_is_an_error_with_a_line_in_the_log() {
         return;
     }
     let dir = images();
-    let server = Server::start(dir.path(), &["erofs"]);
+    let server = ServeProcess::start(dir.path(), &["erofs"]);
     assert_eq!(server.status(&[], "image"), "200");
     std::fs::write(dir.path().join("erofs"), b"short").unwrap();
     assert_eq!((server.status(&[], "image"), server.status(&[], "files/etc/motd")), ("500".into(), "500".into()));

@@ -326,7 +326,7 @@ fn zsync_fetches_by_our_index_from_our_server() {
         return;
     }
     let site = UpdateSite::new("squashfs");
-    let served = crate::serve::Server::start(site.path(), &["new"]);
+    let served = crate::serve::ServeProcess::start(site.path(), &["new"]);
     let index = format!("zsync={}image", served.address);
     succeed(site.path(), &["build", "root", "-o", "again", "-q", "--delta-index", &index]);
     // zsync takes an empty proxy for one whose name it cannot find.

@@ -107,7 +107,7 @@ fn rounded(number: f64) -> u8 {
     (0..=16).find(|whole| f64::from(*whole) >= number).unwrap_or(16)
 }
 
-/// What the header of an index says.
+/// Fields in the header of an index.
 #[derive(Default)]
 struct IndexHeader {
     file_name: Option<String>,

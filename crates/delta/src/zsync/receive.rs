@@ -1,4 +1,4 @@
-//! What comes into the new file: blocks that an earlier attempt left, blocks that are fetched, and the proof at the end.
+//! The bytes of the new file: blocks that an earlier attempt left, blocks that are fetched, and the proof at the end.
 
 use std::ops::Range;
 

@@ -10,7 +10,7 @@ mod overwritten;
 mod programs;
 mod request;
 
-/// What fuzz targets do with an image, and how they read their inputs.
+/// Parts of the fuzz targets: how they look at an image, and how they read their inputs.
 #[path = "../../../../fuzz/src/image.rs"]
 mod image;
 #[path = "../../../../fuzz/src/squashfs_metadata.rs"]

@@ -14,19 +14,19 @@ use rustix::io::Errno;
 
 use crate::output::target;
 
-/// What an update writes, before it is opened.
-pub(super) enum Destination {
+/// The file or device that an update writes, before it is opened.
+pub(super) enum UpdateDestination {
     File { target: PathBuf, part: PathBuf, force: bool },
     Device(PathBuf),
 }
 
-/// What an update writes.
+/// The file or device that an update writes.
 pub(super) enum OpenDestination {
     File { file: File, target: PathBuf, part: PathBuf, force: bool },
     Device(DeviceStorage),
 }
 
-impl Destination {
+impl UpdateDestination {
     /// Finds out what is to be written; fails if it exists and must not be replaced.
     pub(super) fn find(path: &Path, force: bool) -> Result<Self> {
         // `target::create` reports all that no output can be written to, and what exists.
@@ -35,24 +35,24 @@ impl Destination {
             if !force {
                 return Err(exists(path));
             }
-            return Ok(Destination::Device(path.to_owned()));
+            return Ok(UpdateDestination::Device(path.to_owned()));
         }
         drop(target::create(path, target::READABLE, force)?);
         // As for other outputs, the file that a link names is replaced, and not the link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let mut part = target.clone().into_os_string();
         part.push(".part");
-        Ok(Destination::File { target, part: part.into(), force })
+        Ok(UpdateDestination::File { target, part: part.into(), force })
     }
 
     /// Opens the place for a file of so many bytes, with what an earlier attempt left there.
     pub(super) fn open(self, len: u64) -> Result<OpenDestination> {
         match self {
-            Destination::File { target, part, force } => {
+            UpdateDestination::File { target, part, force } => {
                 let file = open_part(&part)?;
                 Ok(OpenDestination::File { file, target, part, force })
             }
-            Destination::Device(path) => {
+            UpdateDestination::Device(path) => {
                 let output = target::create(&path, target::READABLE, true)?;
                 let device_len = output.device_len()?.unwrap_or_default();
                 if device_len < len {

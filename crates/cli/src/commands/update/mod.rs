@@ -19,7 +19,7 @@ use packfs_delta::{Error as DeltaError, PatchEffort};
 use packfs_image::name::display;
 use serde::Serialize;
 
-use self::destination::Destination;
+use self::destination::UpdateDestination;
 use super::build::delta_index::index_options;
 use super::delta::patch_effort;
 use super::remote::{self, FetchRanges};
@@ -36,7 +36,7 @@ const CONNECTIONS: usize = 16;
 pub(super) fn run(args: &UpdateArgs) -> Result<CommandOutcome> {
     let old = seal::open_image(&args.from)?;
     refuse_to_write_to_old(args)?;
-    let destination = Destination::find(&args.output, args.force)?;
+    let destination = UpdateDestination::find(&args.output, args.force)?;
     let meter = ProgressMeter::start(args.talk.quiet);
     let effort = patch_effort(&args.effort, &meter);
     let index_bytes = open::bytes(&args.index, 0, &args.remote)?;
@@ -55,7 +55,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<CommandOutcome> {
             return Err(error);
         }
     };
-    let update = Update { index: &index, plan: &plan, target: destination.storage(), effort: &effort };
+    let update = PlannedUpdate { index: &index, plan: &plan, target: destination.storage(), effort: &effort };
     let fetched_bytes = match update.write(&*old, fetcher.as_deref()) {
         Ok(fetched_bytes) => fetched_bytes,
         Err(error) if matches!(error.downcast_ref(), Some(DeltaError::WrongResult(_))) => {
@@ -68,7 +68,6 @@ pub(super) fn run(args: &UpdateArgs) -> Result<CommandOutcome> {
     let spent = meter.finish();
     let requests = fetcher.map_or(0, |fetcher| fetcher.requests());
     if args.json {
-        let hex = |digest: [u8; 32]| digest.iter().map(|byte| format!("{byte:02x}")).collect();
         json::print(&UpdateReport {
             path: json::encode_path(&args.output),
             new_bytes: index.file_len(),
@@ -79,7 +78,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<CommandOutcome> {
             fetched_bytes,
             requests,
             index_bytes: index_bytes.len(),
-            sha256: index.sha256().map(hex),
+            sha256: index.sha256().map(|digest| packfs_seal::to_hex(&digest)),
         })?;
     }
     if !args.talk.quiet {
@@ -160,17 +159,17 @@ fn find_all_blocks(
 }
 
 /// An update whose blocks are found.
-struct Update<'u> {
+struct PlannedUpdate<'u> {
     index: &'u ZsyncIndex,
     plan: &'u UpdatePlan,
     target: &'u dyn Storage,
     effort: &'u PatchEffort,
 }
 
-impl Update<'_> {
+impl PlannedUpdate<'_> {
     /// Writes the new image and proves it; returns the number of bytes that were fetched.
     fn write(&self, old: &dyn ReadAt, fetcher: Option<&dyn FetchRanges>) -> Result<u64> {
-        let Update { index, plan, target, effort } = *self;
+        let PlannedUpdate { index, plan, target, effort } = *self;
         effort.progress.enter(Phase::Data);
         target.set_len(index.file_len()).context("cannot write the new file")?;
         plan.copy_blocks(old, target, effort)?;
@@ -223,7 +222,7 @@ impl Update<'_> {
     }
 }
 
-/// What the threads that fetch have in common.
+/// State that the fetching threads share.
 #[derive(Default)]
 struct FetchState {
     /// Number of the next range.

@@ -16,7 +16,7 @@ const RESETS_ALL: u8 = 0xe0;
 /// Bits of a control byte that belong to the decoded length.
 const LEN_BITS: u8 = 0x1f;
 
-/// What has to be reset before a chunk may rely on it.
+/// Parts of the state that have to be reset before a chunk may rely on them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PendingReset {
     Nothing,

@@ -7,9 +7,9 @@ use super::StreamResult;
 /// Identifier of the filter that stores differences of bytes. No image has it: it comes before data, not code.
 const DELTA: u64 = 3;
 
-/// A processor whose calls a filter finds.
+/// An instruction set whose calls a filter finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Processor {
+enum InstructionSet {
     X86,
     PowerPc,
     Ia64,
@@ -23,7 +23,7 @@ enum Processor {
 /// A filter of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MachineCodeFilter {
-    processor: Processor,
+    instructions: InstructionSet,
     /// Address of the block's first byte, by which targets were made absolute.
     start: u32,
 }
@@ -31,15 +31,15 @@ pub(super) struct MachineCodeFilter {
 impl MachineCodeFilter {
     /// Reads a filter's identifier and properties.
     pub(super) fn new(id: u64, properties: &[u8]) -> StreamResult<Self> {
-        let (processor, alignment) = match id {
-            4 => (Processor::X86, 1),
-            5 => (Processor::PowerPc, 4),
-            6 => (Processor::Ia64, 16),
-            7 => (Processor::Arm, 4),
-            8 => (Processor::ArmThumb, 2),
-            9 => (Processor::Sparc, 4),
-            10 => (Processor::Arm64, 4),
-            11 => (Processor::Riscv, 2),
+        let (instructions, alignment) = match id {
+            4 => (InstructionSet::X86, 1),
+            5 => (InstructionSet::PowerPc, 4),
+            6 => (InstructionSet::Ia64, 16),
+            7 => (InstructionSet::Arm, 4),
+            8 => (InstructionSet::ArmThumb, 2),
+            9 => (InstructionSet::Sparc, 4),
+            10 => (InstructionSet::Arm64, 4),
+            11 => (InstructionSet::Riscv, 2),
             DELTA => return Err("the delta filter is not supported"),
             _ => return Err("an unknown filter"),
         };
@@ -51,21 +51,21 @@ impl MachineCodeFilter {
         if start % alignment != 0 {
             return Err("unsupported properties of a filter");
         }
-        Ok(MachineCodeFilter { processor, start })
+        Ok(MachineCodeFilter { instructions, start })
     }
 
     /// Undoes the filter.
     pub(super) fn undo(self, code: &mut [u8]) {
         let start = self.start;
-        match self.processor {
-            Processor::X86 => x86(code, start),
-            Processor::PowerPc => each_word(code, start, |word, pc| powerpc(word.swap_bytes(), pc).swap_bytes()),
-            Processor::Ia64 => ia64(code, start),
-            Processor::Arm => each_word(code, start, arm),
-            Processor::ArmThumb => arm_thumb(code, start),
-            Processor::Sparc => each_word(code, start, |word, pc| sparc(word.swap_bytes(), pc).swap_bytes()),
-            Processor::Arm64 => each_word(code, start, arm64),
-            Processor::Riscv => riscv(code, start),
+        match self.instructions {
+            InstructionSet::X86 => x86(code, start),
+            InstructionSet::PowerPc => each_word(code, start, |word, pc| powerpc(word.swap_bytes(), pc).swap_bytes()),
+            InstructionSet::Ia64 => ia64(code, start),
+            InstructionSet::Arm => each_word(code, start, arm),
+            InstructionSet::ArmThumb => arm_thumb(code, start),
+            InstructionSet::Sparc => each_word(code, start, |word, pc| sparc(word.swap_bytes(), pc).swap_bytes()),
+            InstructionSet::Arm64 => each_word(code, start, arm64),
+            InstructionSet::Riscv => riscv(code, start),
         }
     }
 }

@@ -12,8 +12,8 @@ const CRC64_POLYNOMIAL: u64 = 0xc96c_5795_d787_0f42;
 /// Bytes that are added to a checksum at a time. Eight would be faster, but decoding takes ten times as long as this.
 const STEP: usize = 4;
 
-/// What a byte adds to a checksum, if 0 to 3 others follow it in the same step. Both checksums fit this, so they share the
-/// code.
+/// Contribution of a byte to a checksum if 0 to 3 others follow it in the same step. Both checksums fit this, so they share
+/// the code.
 type CrcTables = [[u64; 256]; STEP];
 
 // Made when they are first needed: as constants they would be half as long as the rest of the decoder.

@@ -295,7 +295,7 @@ enum DecodedOperation {
     },
 }
 
-/// What [`LzmaDecoder::decode`] does with a copy that is longer than the room.
+/// Treatment of a copy that is longer than the room, by [`LzmaDecoder::decode`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OverlongCopy {
     /// The stream is damaged.

@@ -66,7 +66,7 @@ struct BlockLens {
     decoded: u64,
 }
 
-/// What a block header says.
+/// Fields of a block header.
 struct BlockHeader {
     encoded_len: Option<u64>,
     decoded_len: Option<u64>,
