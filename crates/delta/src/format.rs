@@ -57,6 +57,8 @@ pub const REFERENCE_MAX: u32 = 64 << 20;
 pub(crate) const PROGRAM_MAX: u32 = 4 << 20;
 /// Longest header: a few hundred encoders.
 const HEADER_MAX: u32 = 64 << 10;
+/// Longest file: offsets of the system are signed.
+const FILE_LEN_MAX: u64 = i64::MAX.unsigned_abs();
 /// Greatest number of encoders: each costs a trial before anything is written.
 const ENCODERS_MAX: usize = 250;
 /// Length of the lengths at the beginning of a group.
@@ -113,7 +115,12 @@ impl PatchHeader {
 
     fn decode(bytes: &[u8]) -> Result<Self> {
         let mut get = FieldDecoder::new(HEADER, bytes);
-        let mut file = || -> packfs_image::Result<_> { Ok(FileIdentity { len: get.u64()?, digest: get.array()? }) };
+        let mut file = || -> packfs_image::Result<_> {
+            let len = get.u64()?;
+            // Lengths are added to one another later: two of these fit in u64.
+            get.check(len <= FILE_LEN_MAX, "a file would be longer than files can be")?;
+            Ok(FileIdentity { len, digest: get.array()? })
+        };
         let old = file()?;
         let new = file()?;
         let encoders = get.list(8, |get| {

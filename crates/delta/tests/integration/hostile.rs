@@ -63,6 +63,21 @@ fn hostile_patches_end_in_errors() {
     }
 }
 
+/// Progress adds the lengths of both files, and more than `u64` holds stopped the program where additions are checked.
+#[test]
+fn lengths_that_no_file_has_are_refused() {
+    let (old, _, patch) = pair();
+    // After magic and length of the header: length and digest of the old file, then those of the new one.
+    for length_at in [12, 52] {
+        for length in [1 << 63, u64::MAX - 20, u64::MAX] {
+            let mut hostile = patch.clone();
+            hostile[length_at..length_at + 8].copy_from_slice(&u64::to_le_bytes(length));
+            let told = apply(&old, &with_digest(hostile), 0).unwrap_err().to_string();
+            assert!(told.contains("a file would be longer than files can be"), "{told}");
+        }
+    }
+}
+
 #[test]
 fn another_old_file_is_refused_before_anything_is_written() {
     let (old, _, patch) = pair();
