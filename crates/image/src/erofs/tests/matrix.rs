@@ -52,10 +52,28 @@ pub(in crate::erofs) const PLAIN: [Features; 8] = [
 
 /// All codecs and features, with clusters of `cluster_size` and blocks of `block_size` bytes.
 pub(in crate::erofs) fn all(block_size: u32, cluster_size: u32) -> Vec<ErofsOptions> {
-    let packed = CODECS.iter().flat_map(|codec| PACKED.iter().map(move |features| (*codec, *features)));
-    let plain = PLAIN.iter().map(|features| ("none", *features));
-    packed
-        .chain(plain)
+    chosen(block_size, cluster_size, |_, _| true)
+}
+
+/// Each feature with one of the codecs, for sizes where [`all`] would take minutes. Another `turn` has other pairs, and five
+/// consecutive ones have all.
+pub(in crate::erofs) fn one_codec_each(block_size: u32, cluster_size: u32, turn: usize) -> Vec<ErofsOptions> {
+    chosen(block_size, cluster_size, |codec, features| (codec + features + turn).is_multiple_of(CODECS.len()))
+}
+
+/// The pairs of a number in [`CODECS`] and one in [`PACKED`] that `wanted` takes, and all that is not compressed.
+fn chosen(block_size: u32, cluster_size: u32, wanted: impl Fn(usize, usize) -> bool) -> Vec<ErofsOptions> {
+    let mut cases = Vec::new();
+    for (codec_number, codec) in CODECS.iter().enumerate() {
+        for (features_number, features) in PACKED.iter().enumerate() {
+            if wanted(codec_number, features_number) {
+                cases.push((*codec, *features));
+            }
+        }
+    }
+    cases.extend(PLAIN.map(|features| ("none", features)));
+    cases
+        .into_iter()
         .map(|(codec, features)| ErofsOptions { features, cluster_size, ..options(codec, block_size) })
         .collect()
 }
