@@ -32,7 +32,7 @@ pub(crate) struct VerifyArgs {
     /// Certificate that the consumer trusts, in PEM or DER
     ///
     /// With this option, the image must have a signature by the key of the certificate. FILE may have several
-    /// certificates in PEM: of a bundle of RAUC, each signer must have one of them.
+    /// certificates in PEM: each signer must have one of them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) certificate: Option<PathBuf>,
 

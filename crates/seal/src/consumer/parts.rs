@@ -249,27 +249,20 @@ pub(super) fn check_signature(
     Ok(())
 }
 
-/// Verifies a signature by the certificates, if there are any. One of them is enough.
+/// Verifies a signature by the certificates, if there are any.
 pub(super) fn check_parsed_signature(
     image: SealedImage<'_>,
     root_hash: &RootHash,
     signature: std::result::Result<DetachedSignature, SignatureError>,
     findings: &mut OpenExamination,
 ) {
-    let verified = signature.and_then(|signature| {
-        let mut error = None;
-        for certificate in image.certificates {
-            match signature.verify(root_hash, certificate) {
-                Ok(()) => return Ok(true),
-                // That the signer has another certificate says less than what is wrong by the right one.
-                Err(found) if error.is_none() || found != SignatureError::OtherSigner => error = Some(found),
-                Err(_) => {}
-            }
-        }
-        error.map_or(Ok(false), Err)
+    let has_certificates = !image.certificates.is_empty();
+    let verified = signature.and_then(|signature| match image.certificates {
+        [] => Ok(()),
+        certificates => signature.verify(root_hash, certificates),
     });
     match verified {
-        Ok(is_signed) => findings.is_signed = is_signed,
+        Ok(()) => findings.is_signed = has_certificates,
         Err(error) => findings.add(SealMistake::InvalidSignature(error)),
     }
 }

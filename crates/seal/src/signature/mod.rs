@@ -35,7 +35,7 @@ pub enum SignatureError {
     #[error("the signature is by another certificate: issuer and serial number differ")]
     OtherSigner,
     /// Only some of several signers are known.
-    #[error("it has {count} signers, of whom not all have one of the certificates: RAUC demands that each has one")]
+    #[error("it has {count} signers, of whom not all have one of the certificates: OpenSSL demands that each has one")]
     UntrustedSigner {
         /// Number of signers.
         count: usize,

@@ -145,19 +145,22 @@ impl DetachedSignature {
         Ok(DetachedSignature { signers: signed.signer_infos.0.into_vec() })
     }
 
-    /// Verifies that the key of `certificate` signed a root hash.
+    /// Verifies that a root hash was signed by the key of one of `certificates`, and by no signer who is not among them.
+    ///
+    /// systemd verifies by `PKCS7_verify` of OpenSSL, which demands all. The kernel is content with one signer of its keyring
+    /// if no other one of it signed something else.
     ///
     /// # Errors
-    /// [`SignatureError::OtherSigner`], [`SignatureError::OtherContent`], [`SignatureError::SignedNewline`], or
-    /// [`SignatureError::BadSignature`] for an algorithm that is not known.
-    pub fn verify(&self, root_hash: &RootHash, certificate: &SignerCertificate) -> Result<(), SignatureError> {
-        let signer = find_signer(&self.signers, certificate)?;
+    /// [`SignatureError::OtherSigner`], [`SignatureError::UntrustedSigner`], [`SignatureError::OtherContent`],
+    /// [`SignatureError::SignedNewline`], or [`SignatureError::BadSignature`] for an algorithm that is not known.
+    pub fn verify(&self, root_hash: &RootHash, certificates: &[SignerCertificate]) -> Result<(), SignatureError> {
+        let signers = trusted_signers(&self.signers, certificates)?;
         let text = root_hash.to_string();
-        if is_signed(signer, certificate, text.as_bytes())? {
+        if all_signed(&signers, text.as_bytes())? {
             return Ok(());
         }
         // `echo` instead of `printf %s` is the usual mistake: the key is right, and only a newline is wrong.
-        let has_newline = is_signed(signer, certificate, format!("{text}\n").as_bytes())?;
+        let has_newline = all_signed(&signers, format!("{text}\n").as_bytes())?;
         Err(if has_newline { SignatureError::SignedNewline } else { SignatureError::OtherContent })
     }
 }
@@ -181,9 +184,6 @@ impl EmbeddedSignature {
         let content: OctetString = econtent
             .decode_as()
             .map_err(|_| SignatureError::BadSignature("what it contains is not a string of bytes"))?;
-        if signed.signer_infos.0.is_empty() {
-            return Err(SignatureError::BadSignature("nobody signed it"));
-        }
         let x509_of = |choice| match choice {
             CertificateChoices::Certificate(certificate) => Some(SignerCertificate { certificate }),
             CertificateChoices::Other(_) => None,
@@ -219,22 +219,11 @@ impl EmbeddedSignature {
     /// # Errors
     /// [`SignatureError::OtherSigner`], [`SignatureError::UntrustedSigner`], or [`SignatureError::BadSignature`].
     pub fn verify(&self, certificates: &[SignerCertificate]) -> Result<(), SignatureError> {
-        let find = |signer: &SignerInfo| certificates.iter().find(|certificate| is_named(certificate, &signer.sid));
-        let trusted: Vec<_> = self.signers.iter().filter_map(|signer| Some((signer, find(signer)?))).collect();
-        if trusted.is_empty() {
-            return Err(SignatureError::OtherSigner);
+        if all_signed(&trusted_signers(&self.signers, certificates)?, &self.content)? {
+            return Ok(());
         }
-        let count = self.signers.len();
-        if trusted.len() < count {
-            return Err(SignatureError::UntrustedSigner { count });
-        }
-        for (signer, certificate) in trusted {
-            if !is_signed(signer, certificate, &self.content)? {
-                let why = "what it contains was changed, or signed with another key than that of the certificate";
-                return Err(SignatureError::BadSignature(why));
-            }
-        }
-        Ok(())
+        let why = "what it contains was changed, or signed with another key than that of the certificate";
+        Err(SignatureError::BadSignature(why))
     }
 }
 
@@ -244,18 +233,49 @@ fn read_signed_data(bytes: &[u8]) -> Result<SignedData, SignatureError> {
         return Err(bad("it is in PEM; it must be in DER (openssl smime -outform der)"));
     }
     let info = ContentInfo::from_der(bytes).map_err(|_| bad("it is not PKCS#7 in DER"))?;
-    match info.content_type {
-        OID_SIGNED_DATA => info.content.decode_as().map_err(|_| bad("its signed data cannot be read")),
-        OID_ENVELOPED_DATA => Err(SignatureError::Encrypted),
-        _ => Err(bad("it is PKCS#7, but not a signature")),
+    let signed: SignedData = match info.content_type {
+        OID_SIGNED_DATA => info.content.decode_as().map_err(|_| bad("its signed data cannot be read"))?,
+        OID_ENVELOPED_DATA => return Err(SignatureError::Encrypted),
+        _ => return Err(bad("it is PKCS#7, but not a signature")),
+    };
+    if signed.signer_infos.0.is_empty() {
+        return Err(bad("nobody signed it"));
     }
+    Ok(signed)
 }
 
-fn find_signer<'s>(
+/// A signer, and the certificate by which the signature is verified.
+struct TrustedSigner<'s> {
+    info: &'s SignerInfo,
+    certificate: &'s SignerCertificate,
+}
+
+/// Returns the signers with their certificates; fails if one has none.
+fn trusted_signers<'s>(
     signers: &'s [SignerInfo],
-    certificate: &SignerCertificate,
-) -> Result<&'s SignerInfo, SignatureError> {
-    signers.iter().find(|signer| is_named(certificate, &signer.sid)).ok_or(SignatureError::OtherSigner)
+    certificates: &'s [SignerCertificate],
+) -> Result<Vec<TrustedSigner<'s>>, SignatureError> {
+    let find = |signer: &SignerInfo| certificates.iter().find(|certificate| is_named(certificate, &signer.sid));
+    let trusted: Vec<_> =
+        signers.iter().filter_map(|info| Some(TrustedSigner { info, certificate: find(info)? })).collect();
+    if trusted.is_empty() {
+        return Err(SignatureError::OtherSigner);
+    }
+    let count = signers.len();
+    if trusted.len() < count {
+        return Err(SignatureError::UntrustedSigner { count });
+    }
+    Ok(trusted)
+}
+
+/// Returns true if each signer signed `content`.
+fn all_signed(signers: &[TrustedSigner<'_>], content: &[u8]) -> Result<bool, SignatureError> {
+    for signer in signers {
+        if !is_signed(signer.info, signer.certificate, content)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Returns true if a signer is named as the owner of a certificate: by issuer and serial number, or by the identifier of

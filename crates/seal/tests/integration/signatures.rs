@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use packfs_seal::RootHash;
 use packfs_seal::signature::{DetachedSignature, SignatureError, SignerCertificate, SigningKey, sign};
@@ -53,7 +54,7 @@ fn openssl_verifies_signatures_and_makes_those_that_are_verified() {
         let against = ["-certfile", &certificate_file, "-nointern", "-noverify", "-out", "verified"];
         run(dir, "openssl", &[&verify[..], &against].concat());
         assert_eq!(fs::read_to_string(dir.join("verified")).unwrap(), root_hash().to_string());
-        DetachedSignature::parse(&signature).unwrap().verify(&root_hash(), &certificate(dir, name)).unwrap();
+        DetachedSignature::parse(&signature).unwrap().verify(&root_hash(), &[certificate(dir, name)]).unwrap();
 
         let key_file = format!("{name}.pem");
         let by = ["-in", "roothash", "-inkey", &key_file, "-signer", &certificate_file, "-outform", "der"];
@@ -62,7 +63,7 @@ fn openssl_verifies_signatures_and_makes_those_that_are_verified() {
             run(dir, "openssl", &[&begin[..], options, &by].concat());
             let theirs = fs::read(dir.join("theirs.p7s")).unwrap();
             let parsed = DetachedSignature::parse(&theirs).unwrap();
-            parsed.verify(&root_hash(), &certificate(dir, name)).unwrap();
+            parsed.verify(&root_hash(), &[certificate(dir, name)]).unwrap();
             if name == "rsa" && options.len() == 2 {
                 assert_eq!(theirs, signature, "a signature of RSA has the bytes of openssl");
             }
@@ -90,10 +91,10 @@ fn every_wrong_signature_is_named() {
     let dir = dir.path();
     make_key(dir, "one", KINDS[0].1);
     make_key(dir, "two", KINDS[0].1);
-    let one = certificate(dir, "one");
-    let two = certificate(dir, "two");
-    assert_eq!(sign(&root_hash(), &key(dir, "one"), &two), Err(SignatureError::OtherKey));
-    let signature = sign(&root_hash(), &key(dir, "one"), &one).unwrap();
+    let one = [certificate(dir, "one")];
+    let two = [certificate(dir, "two")];
+    assert_eq!(sign(&root_hash(), &key(dir, "one"), &two[0]), Err(SignatureError::OtherKey));
+    let signature = sign(&root_hash(), &key(dir, "one"), &one[0]).unwrap();
     let parsed = DetachedSignature::parse(&signature).unwrap();
     assert_eq!(parsed.verify(&root_hash(), &two), Err(SignatureError::OtherSigner));
     let other: RootHash = "60".repeat(32).parse().unwrap();
@@ -122,6 +123,49 @@ fn every_wrong_signature_is_named() {
         let accepted = DetachedSignature::parse(&wrong).and_then(|parsed| parsed.verify(&root_hash(), &one));
         assert!(accepted.is_err(), "byte {at}");
     }
+}
+
+/// Both systemd and the kernel refuse a signature if one of their keys signed something else beside it.
+#[test]
+fn every_signer_must_be_trusted() {
+    if !have("every_signer_must_be_trusted", "openssl") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for (name, kind) in [("one", KINDS[0].1), ("two", KINDS[1].1)] {
+        make_key(dir, name, kind);
+    }
+    let certificates = ["one", "two"].map(|name| certificate(dir, name));
+    let both = ["one.crt", "two.crt"].map(|name| fs::read(dir.join(name)).unwrap()).concat();
+    fs::write(dir.join("both.crt"), both).unwrap();
+    fs::write(dir.join("roothash"), root_hash().to_string()).unwrap();
+    let begin = ["smime", "-sign", "-binary", "-nocerts", "-noattr", "-in", "roothash", "-outform", "der"];
+    let by = ["-out", "both.p7s", "-signer", "one.crt", "-inkey", "one.pem", "-signer", "two.crt", "-inkey", "two.pem"];
+    run(dir, "openssl", &[&begin[..], &by].concat());
+    // As systemd verifies by the certificates of a folder.
+    let openssl_accepts = |signature: &str, trusted: &str| {
+        let verify = ["smime", "-verify", "-binary", "-inform", "der", "-in", signature, "-content", "roothash"];
+        let against = ["-certfile", trusted, "-nointern", "-noverify", "-out", "verified"];
+        let ran = Command::new("openssl").args(verify).args(against).current_dir(dir).output().unwrap();
+        ran.status.success()
+    };
+    let bytes = fs::read(dir.join("both.p7s")).unwrap();
+    let signature = DetachedSignature::parse(&bytes).unwrap();
+    assert_eq!(signature.verify(&root_hash(), &certificates), Ok(()));
+    assert!(openssl_accepts("both.p7s", "both.crt"));
+    for (trusted, name) in certificates.iter().zip(["one.crt", "two.crt"]) {
+        let untrusted = Err(SignatureError::UntrustedSigner { count: 2 });
+        assert_eq!(signature.verify(&root_hash(), std::slice::from_ref(trusted)), untrusted);
+        assert!(!openssl_accepts("both.p7s", name));
+    }
+    // The end of the file is that of the last signature.
+    let mut changed = bytes;
+    *changed.last_mut().unwrap() ^= 1;
+    fs::write(dir.join("changed.p7s"), &changed).unwrap();
+    let signature = DetachedSignature::parse(&changed).unwrap();
+    assert_eq!(signature.verify(&root_hash(), &certificates), Err(SignatureError::OtherContent));
+    assert!(!openssl_accepts("changed.p7s", "both.crt"));
 }
 
 #[test]

@@ -90,9 +90,8 @@ impl RootSignature {
                 Ok(MadeSignature { der, certificate: *certificate })
             }
             RootSignature::Attached { bytes, parsed, certificates, name } => {
-                let certificate = own_certificate(certificates);
-                parsed.verify(root_hash, &certificate).with_context(|| name)?;
-                Ok(MadeSignature { der: bytes, certificate })
+                parsed.verify(root_hash, &certificates).with_context(|| name)?;
+                Ok(MadeSignature { der: bytes, certificate: own_certificate(certificates) })
             }
         }
     }
