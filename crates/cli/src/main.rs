@@ -39,6 +39,10 @@ fn main() -> ExitCode {
         Err(error) if is_help(&error) => {
             run(Err(args::help::requested(&arguments::command_line())), ExitPolicy::default())
         }
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
+            let told = args::refused::not_text(&arguments::command_line());
+            output::failure::report_outcome(Err(UsageError(told).into()), &ExitPolicy::default())
+        }
         parsed => run(parsed, ExitPolicy::default()),
     }
 }

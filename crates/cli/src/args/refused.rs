@@ -2,9 +2,11 @@
 //! accepted.
 
 use std::error::Error as _;
+use std::ffi::OsString;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+use packfs_image::name::display;
 
 use super::PackfsCli;
 
@@ -33,6 +35,23 @@ pub(crate) fn value(error: &clap::Error) -> Option<String> {
     let why = why.strip_prefix(&format!("{option} {value}: ")).unwrap_or(&why);
     let why = why.strip_prefix(&format!("{value}: ")).unwrap_or(why);
     Some(format!("{argument} {value}: {why}"))
+}
+
+/// Returns the message for a command line, with the program's name, in which a word that must be text is not UTF-8. The
+/// parser does not tell which one.
+pub(crate) fn not_text(line: &[OsString]) -> String {
+    // File names need not be text, so each word is tried alone while all others are text.
+    for (at, word) in line.iter().enumerate().filter(|(_, word)| word.to_str().is_none()) {
+        let mut tried: Vec<OsString> = line.iter().map(|word| word.to_string_lossy().into_owned().into()).collect();
+        tried[at].clone_from(word);
+        let is_refused = PackfsCli::try_parse_from(tried).is_err_and(|error| error.kind() == ErrorKind::InvalidUtf8);
+        if is_refused {
+            let before = line[..at].last().and_then(|word| word.to_str()).filter(|word| word.starts_with('-'));
+            let option = before.map(|option| format!("{option} ")).unwrap_or_default();
+            return format!("{option}{}: not UTF-8, which everything but names of files must be", display(word));
+        }
+    }
+    "an argument is not UTF-8, which everything but names of files must be".into()
 }
 
 /// Beginnings of options that other programs have, and those of packfs that mean the same.
@@ -97,7 +116,7 @@ fn has_option(usage: &str, option: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use std::os::unix::ffi::OsStringExt;
 
     use super::*;
 
@@ -122,6 +141,21 @@ mod tests {
         }
         for words in [&["build"][..], &["biuld"], &["build", "x", "-o"], &["build", "x", "--no-such"]] {
             assert_eq!(value(&error(words)), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_no_text_are_named_unless_they_name_files() {
+        let cases: [(&[&[u8]], &str); 3] = [
+            (&[b"build", b"x\xff", b"-o", b"y\xff", b"--codec", b"xz\xff"], "--codec xz"),
+            (&[b"build", b"x\xff", b"-o", b"y", b"--codec=xz\xff"], "--codec=xz"),
+            (&[b"oci", b"merge", b"a\xff", b"-o", b"b", b"--label", b"\xff"], "--label "),
+        ];
+        for (words, told) in cases {
+            let mut line = vec![OsString::from("packfs")];
+            line.extend(words.iter().map(|word| OsString::from_vec(word.to_vec())));
+            let text = not_text(&line);
+            assert!(text.starts_with(told) && text.ends_with("must be"), "{words:?}: {text}");
         }
     }
 
