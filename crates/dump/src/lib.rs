@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod codec_name;
 pub mod elf;
 mod error;
 // For tests and fuzzing: raw structs, not part of the interface.
@@ -34,6 +35,7 @@ pub mod part;
 pub mod set;
 mod split;
 
+pub use codec_name::fastest_form;
 pub use error::{Error, Result};
 pub use input::{FileSource, Input, Source};
 pub use set::Set;

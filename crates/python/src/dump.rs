@@ -9,7 +9,7 @@ use packfs_blocks::{Output, Progress, pipeline};
 use packfs_codec::Choice;
 use packfs_dump::join::{JoinOptions, JoinReport, to_output, to_stream};
 use packfs_dump::set::{LostRange, SetOptions};
-use packfs_dump::{Error, Input, Set, SplitOptions, SplitReport, kdump};
+use packfs_dump::{Error, Input, Set, SplitOptions, SplitReport, fastest_form, kdump};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -110,8 +110,9 @@ pub(crate) fn split<'py>(
 ) -> PyResult<SplitResult<'py>> {
     let source = path_of(source);
     let parts: Vec<PathBuf> = parts.iter().map(|part| path_of(part)).collect();
-    let codec: Choice =
-        settings.codec.parse().map_err(|error: packfs_codec::Error| invalid_argument(error.to_string()))?;
+    let codec: Choice = fastest_form(&settings.codec)
+        .parse()
+        .map_err(|error: packfs_codec::Error| invalid_argument(error.to_string()))?;
     let options = SplitOptions::default().set(|all| {
         all.codec = codec;
         all.chunk = settings.chunk_size.unwrap_or(all.chunk);

@@ -45,7 +45,7 @@ pub(crate) use bench::{
 };
 pub(crate) use build::{
     BuildArgs, BuildPlan, BuildPreset, BuildSeal, DeltaIndex, FormatChoice, FsConfigFrom, ListPaths, RulesFrom,
-    fastest, name_option,
+    name_option,
 };
 pub(crate) use cluster::{AssembleArgs, BuildList, PlanArgs, ShardArgs, StatusArgs, TaskEngine};
 pub(crate) use compare::{CheckArgs, DiffArgs};

@@ -25,16 +25,6 @@ __all__ = ["JoinSummary", "LostRange", "RestoredPart", "SplitPart", "SplitSummar
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Report = Callable[[str, int, int], Any]
 
-# What a codec without options stands for: as for the program, its fastest.
-_FASTEST = {
-    "raw": "none",
-    "lzo": "lzo:algorithm=lzo1x_1",
-    "zstd": "zstd:1",
-    "gzip": "gzip:1",
-    "xz": "xz:0",
-    "lzma": "lzma:0",
-}
-
 
 class SplitPart(NamedTuple):
     """A part: its path, its length in bytes, and why it was abandoned, if it was."""
@@ -130,7 +120,7 @@ def split(
     encoded = [_encode(part) for part in parts]
     threads = len(os.sched_getaffinity(0)) if threads is None else threads
     settings = {
-        "codec": _FASTEST.get(codec, codec),
+        "codec": codec,
         "chunk_size": chunk_size,
         "parity": parity,
         "threads": threads,

@@ -7,7 +7,7 @@ use packfs_bench::memory::PageShares;
 use packfs_bench::split::DiskProfile;
 
 use super::super::known::{self, NamedValueParser};
-use super::super::{build, value};
+use super::super::value;
 use super::measuring::MeasuringArgs;
 
 /// Measure how fast a dump is split over several disks and joined.
@@ -91,7 +91,7 @@ pub(crate) struct CodecList(pub(crate) Vec<String>);
 fn codecs(text: &str) -> Result<CodecList, String> {
     let mut codecs: Vec<String> = Vec::new();
     for codec in text.split(',') {
-        build::fastest(codec).parse::<packfs_codec::Choice>().map_err(|error| error.to_string())?;
+        packfs_dump::fastest_form(codec).parse::<packfs_codec::Choice>().map_err(|error| error.to_string())?;
         if !codecs.iter().any(|other| other == codec) {
             codecs.push(codec.to_owned());
         }

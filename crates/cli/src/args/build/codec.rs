@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use packfs_codec::Choice;
+use packfs_dump::fastest_form;
 
 use crate::args::known;
 
@@ -20,32 +21,16 @@ impl CodecArg {
 /// Parses `--codec`.
 #[derive(Debug, Clone)]
 pub(in crate::args) struct CodecParser {
-    /// Adds the options that the text does not name.
-    complete: fn(&str) -> String,
     /// Names to offer.
     words: fn() -> Vec<&'static str>,
 }
 
 impl CodecParser {
     /// A codec without options takes its fastest; `raw` is another name for none.
-    pub(in crate::args) const FASTEST: CodecParser = CodecParser { complete: fastest, words: known::dump_codecs };
+    pub(in crate::args) const FASTEST: CodecParser = CodecParser { words: known::dump_codecs };
 
     /// The same for pages of crash dumps.
-    pub(in crate::args) const PAGES: CodecParser = CodecParser { complete: fastest, words: known::page_codecs };
-}
-
-/// A codec as `packfs split` takes it, with the options that it does not name.
-pub(crate) fn fastest(text: &str) -> String {
-    match text {
-        "raw" => "none",
-        "lzo" => "lzo:algorithm=lzo1x_1",
-        "zstd" => "zstd:1",
-        "gzip" => "gzip:1",
-        "xz" => "xz:0",
-        "lzma" => "lzma:0",
-        text => text,
-    }
-    .to_owned()
+    pub(in crate::args) const PAGES: CodecParser = CodecParser { words: known::page_codecs };
 }
 
 impl TypedValueParser for CodecParser {
@@ -62,9 +47,9 @@ impl TypedValueParser for CodecParser {
             asked.insert(ContextKind::Custom, ContextValue::String(packfs_codec::table::help()));
             return Err(asked);
         }
-        let CodecParser { complete, words } = *self;
+        let words = self.words;
         let parse = move |text: &str| {
-            complete(text).parse().map(CodecArg).map_err(|error| match error {
+            fastest_form(text).parse().map(CodecArg).map_err(|error| match error {
                 // The library accepts codecs that this option does not.
                 packfs_codec::Error::UnknownCodec { name, .. } => {
                     packfs_codec::Error::UnknownCodec { name, accepted: words().join(", ") }.to_string()

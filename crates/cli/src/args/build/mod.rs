@@ -27,7 +27,6 @@ use packfs_image::tree::{ModeChange, Time};
 use self::around::AroundArgs;
 pub(crate) use self::choices::FormatChoice;
 use self::choices::WhiteoutChoice;
-pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::composefs::ComposefsArgs;
 pub(crate) use self::delta_index::DeltaIndex;

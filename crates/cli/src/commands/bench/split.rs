@@ -12,6 +12,7 @@ use packfs_bench::results::TrialRow;
 use packfs_bench::split::{
     DiskProfile, SplitCell, SplitKey, SplitMachine, SplitMatrix, SplitProgram, SplitSource, SplitTool, SplitWork,
 };
+use packfs_dump::fastest_form;
 use packfs_image::name::display;
 use serde::Serialize;
 
@@ -59,11 +60,11 @@ pub(super) fn run(args: &BenchSplitArgs) -> Result<CommandOutcome> {
 /// A split takes what the codec on all processors takes, or the disks if that is longer. Sources that were made, parts and
 /// what was joined from them lie side by side.
 fn expected_cost(cells: &[SplitCell], scratch: &Path) -> ExpectedCost {
-    let names: Vec<String> = cells.iter().map(|cell| crate::args::fastest(&cell.codec)).collect();
+    let names = cells.iter().map(|cell| fastest_form(&cell.codec));
     let sample = cells.first().map(|cell| cell.source.path.as_path());
-    let rates = sample.map(|path| estimate::measure_rates(path, names.iter().map(String::as_str))).unwrap_or_default();
+    let rates = sample.map(|path| estimate::measure_rates(path, names)).unwrap_or_default();
     let seconds = |cell: &SplitCell| {
-        let rate = rates.get(&crate::args::fastest(&cell.codec));
+        let rate = rates.get(fastest_form(&cell.codec));
         let bytes = cell.source.bytes as f64;
         let disks = cell.profile.disks(cell.outputs).filter(|_| cell.work == SplitWork::Split);
         let speed: u32 = disks.iter().flatten().map(|disk| disk.speed).sum();
@@ -139,7 +140,7 @@ fn find_program(path: &Path) -> Option<PathBuf> {
 /// Returns the library of each codec, and the version of each program.
 fn list_libraries(matrix: &SplitMatrix) -> BTreeMap<String, String> {
     let codec = |codec: &String| {
-        let choice = crate::args::fastest(codec).parse::<packfs_codec::Choice>().ok()?;
+        let choice = fastest_form(codec).parse::<packfs_codec::Choice>().ok()?;
         Some((codec.clone(), choice.codec().library()))
     };
     let version = |tool: &SplitTool| (tool.name().to_owned(), tool.version());
