@@ -1,22 +1,42 @@
 #!/bin/bash
 # Tests the packages that build-packages.sh made, in roots that have nothing else: an empty one, and a minimal Debian
-# made by debootstrap, which is kept in CACHE. Needs root. Usage: scripts/test-packages.sh [DIRECTORY [CACHE]]
+# made by debootstrap, which is kept in CACHE. Needs root. Usage: scripts/test-packages.sh [DIRECTORY [CACHE [MACHINE]]]
+#
+# MACHINE is that of build-packages.sh. For another one than this, the kernel is told to run its programs in QEMU, which
+# lasts until it restarts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/needs.sh
 place=$(realpath "${1:-target/packages}")
 cache=$(realpath -m "${2:-target/debootstrap}")
+machine=${3:-$(uname -m)}
+case $machine in
+x86_64) architecture=amd64 ;;
+aarch64) architecture=arm64 ;;
+*) say "$machine: packages are for x86_64 and aarch64" && exit 2 ;;
+esac
 release=bookworm
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
-name=packfs-$version-x86_64-linux
-deb=$place/packfs_$version-1_amd64.deb
+name=packfs-$version-$machine-linux
+deb=$place/packfs_$version-1_$architecture.deb
 
 need debootstrap debootstrap
 need lintian lintian
-need binutils readelf addr2line
+need binutils readelf
+tools=$machine-linux-gnu
+[[ $machine == "$(uname -m)" ]] || need "binutils-$tools" "$tools-nm"
 need xz-utils xz
 need python3 python3
+[[ $machine == "$(uname -m)" ]] || need qemu-user-static "qemu-$machine-static"
 install_missing
+
+# Has the kernel run programs of another machine, in roots that do not have QEMU themselves.
+run_in_qemu() {
+    local kernel=/proc/sys/fs/binfmt_misc
+    mountpoint --quiet "$kernel" || mount -t binfmt_misc binfmt_misc "$kernel"
+    [[ -e $kernel/qemu-$machine ]] || cat "/usr/lib/binfmt.d/qemu-$machine.conf" >"$kernel/register"
+}
+[[ $machine == "$(uname -m)" ]] || run_in_qemu
 
 work=$(mktemp -d)
 trap 'umount "$work/debian/proc" "$work/debian/dev" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
@@ -63,14 +83,14 @@ tar -xJf "$place/$name-debug.tar.xz" -C "$work"
 id=$(readelf --notes "$work/empty/bin/packfs" | sed -n 's/.*Build ID: //p')
 debug=$(echo "$work/$name-debug"/usr/lib/debug/.build-id/*/*.debug)
 [[ $debug == */${id:0:2}/${id:2}.debug ]] || failed "$debug belongs to another program than $id"
-main=$(nm "$debug" | sed -n 's/ . main$//p')
+main=$("$tools-nm" "$debug" | sed -n 's/ . main$//p')
 [[ -n $main ]] || failed "$debug names no function"
-addr2line -e "$debug" "$(nm "$debug" | awk '/packfs.*names.*keep_to_files|6packfs4main/ { print $1; exit }')" |
+"$tools-addr2line" -e "$debug" "$("$tools-nm" "$debug" | awk '/packfs.*names.*keep_to_files|6packfs4main/ { print $1; exit }')" |
     grep -q 'crates/cli/src/.*rs:[0-9]' || failed "$debug has no lines of main"
 
 step "the list of components"
 python3 - "$place/packfs-$version.cdx.json" "$work/empty/bin/packfs" <<'END'
-import json, re, sys
+import glob, json, re, sys
 listed = {(part["name"], part["version"]): part for part in json.load(open(sys.argv[1]))["components"]}
 locked = {}
 for entry in open("Cargo.lock").read().split("[[package]]")[1:]:
@@ -79,6 +99,9 @@ for entry in open("Cargo.lock").read().split("[[package]]")[1:]:
 # What the program's own messages name is linked for sure.
 named = {match.decode() for match in re.findall(rb"/registry/[^/]+/([A-Za-z0-9_.+-]+)/", open(sys.argv[2], "rb").read())}
 known = {f"{name}-{version}" for name, version in listed}
+# A standard library that was compiled here names what it is made of, as one from Rust does not.
+for lock in glob.glob("target/tools/rust/root/**/library/Cargo.lock", recursive=True):
+    known |= {f"{name}-{version}" for name, version in re.findall(r'name = "(.*)"\nversion = "(.*)"', open(lock).read())}
 assert len(named) > 20, named
 assert named <= known, f"linked, but not listed: {named - known}"
 for key, part in listed.items():
@@ -93,14 +116,15 @@ step lintian
 lintian --fail-on error,warning --allow-root "$deb"
 
 step "a minimal Debian"
-if [[ ! -e $cache/$release.tar ]]; then
+debian=$cache/$release-$architecture.tar
+if [[ ! -e $debian ]]; then
     mkdir -p "$cache"
-    debootstrap --variant=minbase --include=ca-certificates $release "$work/made" >"$work/debootstrap.log" || failed "$(tail "$work/debootstrap.log")"
-    tar -C "$work/made" -cf "$cache/$release.tar.new" .
-    mv "$cache/$release.tar.new" "$cache/$release.tar"
+    debootstrap --arch="$architecture" --variant=minbase --include=ca-certificates $release "$work/made" >"$work/debootstrap.log" || failed "$(tail "$work/debootstrap.log")"
+    tar -C "$work/made" -cf "$debian.new" .
+    mv "$debian.new" "$debian"
 fi
 mkdir "$work/debian"
-tar -C "$work/debian" -xf "$cache/$release.tar"
+tar -C "$work/debian" -xf "$debian"
 cp /etc/resolv.conf "$work/debian/etc/"
 mount -t proc proc "$work/debian/proc"
 mount --bind /dev "$work/debian/dev"
