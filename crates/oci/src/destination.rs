@@ -57,7 +57,7 @@ impl DestinationOptions<'_> {
 
     fn open_any(&self, target: &Path) -> Result<Box<dyn ImageDestination>> {
         #[cfg(feature = "remote")]
-        if let Some(address) = crate::registry::address(target) {
+        if let Some(address) = crate::source::registry_address(target) {
             use crate::registry::RegistryWriter;
             let writer = RegistryWriter::create(address, self.force, self.remote, self.temporary_dir)?;
             return Ok(Box::new(writer));

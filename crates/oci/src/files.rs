@@ -78,6 +78,18 @@ impl FileBytes {
         }
     }
 
+    /// Opens the bytes to be read at any offset; `None` if they would have to be copied for that.
+    pub(crate) fn open_at_random(&self) -> Result<Option<Arc<dyn ReadAt>>> {
+        Ok(match &self.place {
+            BytePlace::File(path) => Some(Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?)),
+            #[cfg(feature = "remote")]
+            BytePlace::Registry { repository, digest } => {
+                Some(Arc::new(repository.blob(&digest.to_string(), self.size)?))
+            }
+            _ => None,
+        })
+    }
+
     #[cfg(feature = "remote")]
     pub(crate) fn of_memory(bytes: Vec<u8>) -> Self {
         FileBytes { size: bytes.len() as u64, place: BytePlace::Memory(bytes.into()) }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use packfs_blocks::Progress;
+use packfs_blocks::{Progress, ReadAt};
 use packfs_image::build::{AnyOptions, Plan};
 use packfs_image::name::display;
 use packfs_image::source::{Source, Store, archive, decompress};
@@ -159,11 +159,16 @@ impl Read for SharedReader {
     }
 }
 
-/// Opens the image of a layer.
+/// Opens the image of a layer in a file.
 pub(crate) fn open_image(path: &Path) -> Result<AnyImage> {
     let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
-    let options = OpenOptions::default().set(|options| options.name = path.to_owned());
-    Ok(AnyImage::open(Arc::new(bytes), options)?)
+    open_image_bytes(path, Arc::new(bytes))
+}
+
+/// Opens the image of a layer; `name` is for messages.
+pub(crate) fn open_image_bytes(name: &Path, bytes: Arc<dyn ReadAt>) -> Result<AnyImage> {
+    let options = OpenOptions::default().set(|options| options.name = name.to_owned());
+    Ok(AnyImage::open(bytes, options)?)
 }
 
 /// Returns digest and length of a file that was built.

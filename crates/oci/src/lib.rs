@@ -3,7 +3,7 @@
 //! - [`ContainerSource`]: images in OCI layouts, in archives of `docker save`, or made of tar layers.
 //! - [`convert`]: writes a layout in which every layer is an EROFS or SquashFS image.
 //! - [`export`]: writes a layout in which every layer is a tar archive again.
-//! - [`merge_layers`]: writes the metadata of EROFS layers as one image, which refers to them.
+//! - [`LayerStack`]: writes the metadata of EROFS layers as one image, which refers to them.
 //! - [`fill_cache`]: builds the images that containerd's EROFS snapshotter takes instead of unpacking layers.
 //!
 //! Every blob that is converted is compared with its digest while it is read, and every tar layer with its diffID. A merge
@@ -46,6 +46,6 @@ pub use documents::Platform;
 pub use error::{Error, Result};
 pub use export::{ExportOptions, ExportResult, ExportedLayer, RecordState, export, layer_media_type};
 pub use layer::{ConvertedLayer, LayerWarnings};
-pub use merge::{MergeOptions, MergedLayers, merge_layers};
+pub use merge::{LayerStack, MergeOptions, MergedLayers};
 pub use rewritten::ConvertedImage;
 pub use source::{ContainerSource, SourceOptions};

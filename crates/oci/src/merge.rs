@@ -1,18 +1,20 @@
 //! Merged metadata: one EROFS image that shows all layers as overlayfs would, while file data stays in the layers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packfs_blocks::Progress;
+use packfs_blocks::{Progress, ReadAt};
 use packfs_image::erofs::{ErofsOptions, Feature, Features, Kernel, Superblock};
 use packfs_image::name::display;
+use packfs_image::source::open::SourceOpener;
 use packfs_image::tree::WhiteoutPolicy;
-use packfs_image::{AnyImage, BuildRequest, Choice, Codec, Warnings};
+use packfs_image::{AnyImage, BuildRequest, Choice, Codec, FileAt, Warnings};
 
 use crate::documents::Platform;
 use crate::error::{Error, Result};
-use crate::layer::open_image;
-use crate::source::{ContainerSource, LayerForm, SourceLayer, SourceOptions};
+use crate::layer::open_image_bytes;
+use crate::source::{ContainerSource, LayerForm, SourceLayer, SourceOptions, registry_address};
 
 /// Number of algorithms that small files of all layers may have, unless addresses have 48 bits: the index of the inode that
 /// holds them tells no more.
@@ -32,6 +34,9 @@ pub struct MergeOptions {
     pub image: Option<String>,
     /// Platform of the image; without, it has only one.
     pub platform: Option<Platform>,
+    /// Connections to registries.
+    #[cfg(feature = "remote")]
+    pub remote: packfs_remote::RemoteOptions,
 }
 
 packfs_blocks::options!(MergeOptions);
@@ -40,7 +45,7 @@ packfs_blocks::options!(MergeOptions);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct MergedLayers {
-    /// The files of the layers, the lowest first: the devices of the image.
+    /// The files of the layers, the lowest first: the devices of the image. Layers in a registry have digests instead.
     pub layers: Vec<PathBuf>,
     /// Number of inodes.
     pub inodes: u32,
@@ -56,81 +61,147 @@ pub struct MergedLayers {
     pub warnings: Warnings,
 }
 
-/// Writes the metadata of EROFS layers, the lowest first, or of the layers of an OCI layout, as one image at `target`.
-/// Whoever reads it needs the layers as its devices, in the same order. Nothing is compressed: the new image addresses the
-/// clusters of the layers.
-pub fn merge_layers(
-    sources: &[PathBuf],
-    target: &Path,
-    options: &MergeOptions,
-    progress: &Arc<Progress>,
-) -> Result<MergedLayers> {
-    let layers = match sources {
-        [layout] if layout.is_dir() => layers_of_layout(layout, options)?,
-        layers => layers.to_vec(),
-    };
-    // Superblocks before anything is built: layers that do not fit together are refused at once.
-    let superblocks = layers.iter().map(|layer| read_superblock(layer)).collect::<Result<Vec<Superblock>>>()?;
-    let mut merged = merged_options(&layers, &superblocks)?;
-    merged.uuid = options.uuid;
-    merged.label = options.label.clone();
-    merged.build.force = options.force;
-    let mut request = BuildRequest::new(merged);
-    request.sources = layers.iter().map(|layer| file_argument(layer)).collect();
-    request.layers = true;
-    // The merged image has no layer below, so marks for deleted files would only be seen as devices.
-    request.whiteouts = WhiteoutPolicy::StripOverlay;
-    let summary = request.build(target, progress)?;
-    let details = summary.erofs().ok_or_else(|| packfs_image::Error::Misuse("the merged image is EROFS".into()))?;
-    Ok(MergedLayers {
-        layers,
-        inodes: summary.inodes,
-        image_bytes: summary.image_bytes,
-        referred_bytes: details.referred_bytes,
-        uuid: details.uuid.clone(),
-        kernel: details.kernel.clone(),
-        warnings: summary.warnings,
-    })
+/// A layer to merge.
+#[derive(Debug)]
+struct OpenLayer {
+    /// The file, or the digest of a layer in a registry.
+    name: PathBuf,
+    /// Name for messages.
+    shown_name: PathBuf,
+    bytes: Arc<dyn ReadAt>,
 }
 
-/// Returns the files of the layers of the only image in a layout.
-fn layers_of_layout(layout: &Path, options: &MergeOptions) -> Result<Vec<PathBuf>> {
+/// EROFS layers that fit together, open for reading.
+#[derive(Debug)]
+pub struct LayerStack {
+    /// The layers, the lowest first.
+    layers: Vec<OpenLayer>,
+    /// Options of an image that can have the clusters of all layers.
+    merged: ErofsOptions,
+}
+
+impl LayerStack {
+    /// Opens EROFS layers, the lowest first, or the layers of an OCI layout or of an image in a registry. Layers that do not
+    /// fit together are refused.
+    pub fn open(sources: &[PathBuf], options: &MergeOptions) -> Result<Self> {
+        let layers = match sources {
+            [source] if source.is_dir() || is_in_registry(source) => layers_of_container(source, options)?,
+            layers => layers.iter().map(|layer| OpenLayer::of_file(layer)).collect::<Result<Vec<_>>>()?,
+        };
+        let superblocks = layers.iter().map(OpenLayer::superblock).collect::<Result<Vec<Superblock>>>()?;
+        let mut merged = merged_options(&layers, &superblocks)?;
+        merged.uuid = options.uuid;
+        merged.label = options.label.clone();
+        merged.build.force = options.force;
+        Ok(LayerStack { layers, merged })
+    }
+
+    /// Writes the metadata of the layers as one image at `target`. Whoever reads it needs the layers as its devices, in the
+    /// same order. Nothing is compressed: the new image addresses the clusters of the layers. Of those in a registry, only
+    /// metadata is fetched, and digests are not verified.
+    pub fn merge(self, target: &Path, progress: &Arc<Progress>) -> Result<MergedLayers> {
+        let mut request = BuildRequest::new(self.merged);
+        request.sources = self.layers.iter().map(OpenLayer::argument).collect();
+        request.elsewhere = opener(&self.layers);
+        request.layers = true;
+        // The merged image has no layer below, so marks for deleted files would only be seen as devices.
+        request.whiteouts = WhiteoutPolicy::StripOverlay;
+        let summary = request.build(target, progress)?;
+        let details = summary.erofs().ok_or_else(|| packfs_image::Error::Misuse("the merged image is EROFS".into()))?;
+        Ok(MergedLayers {
+            layers: self.layers.into_iter().map(|layer| layer.name).collect(),
+            inodes: summary.inodes,
+            image_bytes: summary.image_bytes,
+            referred_bytes: details.referred_bytes,
+            uuid: details.uuid.clone(),
+            kernel: details.kernel.clone(),
+            warnings: summary.warnings,
+        })
+    }
+}
+
+impl OpenLayer {
+    fn of_file(path: &Path) -> Result<Self> {
+        if is_in_registry(path) {
+            let why = "an image in a registry is merged alone: convert others into it, or merge files";
+            return Err(Error::unsupported(shown_name(path), why));
+        }
+        let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
+        Ok(OpenLayer { name: path.to_owned(), shown_name: path.to_owned(), bytes: Arc::new(bytes) })
+    }
+
+    fn of_container(layer: &SourceLayer) -> Result<Self> {
+        let no_random_access = || Error::unsupported(display(&layer.name), "the layer is no file of its own");
+        let bytes = layer.bytes.open_at_random()?.ok_or_else(no_random_access)?;
+        let digest = layer.digest.as_ref().map(|digest| digest.to_string().into());
+        let name = layer.bytes.path().map(Path::to_owned).or(digest).unwrap_or_else(|| layer.name.clone());
+        Ok(OpenLayer { name, shown_name: layer.name.clone(), bytes })
+    }
+
+    /// Returns the name of the layer as a source of the build, which has no other meaning.
+    fn argument(&self) -> PathBuf {
+        if self.name.is_absolute() { self.name.clone() } else { Path::new(".").join(&self.name) }
+    }
+
+    fn superblock(&self) -> Result<Superblock> {
+        let AnyImage::Erofs(reader) = open_image_bytes(&self.shown_name, Arc::clone(&self.bytes))? else {
+            let why = "a layer to merge is an EROFS image: convert it first";
+            return Err(Error::unsupported(display(&self.shown_name), why));
+        };
+        let superblock = reader.superblock().clone();
+        if !superblock.devices.is_empty() {
+            let why = "its data lies in other files: merge the layers that it refers to";
+            return Err(Error::unsupported(display(&self.shown_name), why));
+        }
+        Ok(superblock)
+    }
+}
+
+/// Returns the way by which the build opens layers: they are open already.
+fn opener(layers: &[OpenLayer]) -> SourceOpener {
+    let open = |layer: &OpenLayer| (layer.argument(), (layer.shown_name.clone(), Arc::clone(&layer.bytes)));
+    let by_argument: BTreeMap<_, _> = layers.iter().map(open).collect();
+    SourceOpener::new(move |argument| by_argument.get(argument).cloned().map(Ok))
+}
+
+/// Returns the name of a layout or registry as it may be shown.
+fn shown_name(container: &Path) -> String {
+    #[cfg(feature = "remote")]
+    if let Some(address) = registry_address(container) {
+        return packfs_remote::clean(address);
+    }
+    display(container).to_string()
+}
+
+/// Returns true for the address of an image in a registry.
+fn is_in_registry(source: &Path) -> bool {
+    cfg!(feature = "remote") && registry_address(source).is_some()
+}
+
+/// Opens the layers of the only image in a layout or a registry.
+fn layers_of_container(container: &Path, options: &MergeOptions) -> Result<Vec<OpenLayer>> {
     let source_options = SourceOptions::default().set(|source| {
         source.image = options.image.clone();
         source.platforms = options.platform.iter().cloned().collect();
         source.layer_form = LayerForm::Erofs;
+        #[cfg(feature = "remote")]
+        source.remote.clone_from(&options.remote);
     });
-    let source = ContainerSource::open(&[layout.to_owned()], &source_options)?;
+    let source = ContainerSource::open(&[container.to_owned()], &source_options)?;
     let [image] = &source.images[..] else {
-        return Err(Error::unsupported(display(layout), "it has several images: choose one --image"));
+        return Err(Error::unsupported(shown_name(container), "it has several images: choose one --image"));
     };
     let [platform] = &image.platforms[..] else {
-        return Err(Error::unsupported(display(layout), "the image is for several platforms: choose one --platform"));
+        return Err(Error::unsupported(
+            shown_name(container),
+            "the image is for several platforms: choose one --platform",
+        ));
     };
-    let is_no_file = |layer: &SourceLayer| Error::unsupported(display(&layer.name), "the layer is no file of its own");
-    let files = platform.layers.iter().map(|layer| layer.bytes.path().ok_or_else(|| is_no_file(layer)));
-    files.map(|file| file.map(Path::to_owned)).collect()
-}
-
-/// Returns the name of a file as a source, which has no other meaning.
-fn file_argument(path: &Path) -> PathBuf {
-    if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) }
-}
-
-fn read_superblock(layer: &Path) -> Result<Superblock> {
-    let AnyImage::Erofs(reader) = open_image(layer)? else {
-        return Err(Error::unsupported(display(layer), "a layer to merge is an EROFS image: convert it first"));
-    };
-    let superblock = reader.superblock().clone();
-    if !superblock.devices.is_empty() {
-        let why = "its data lies in other files: merge the layers that it refers to";
-        return Err(Error::unsupported(display(layer), why));
-    }
-    Ok(superblock)
+    platform.layers.iter().map(OpenLayer::of_container).collect()
 }
 
 /// Returns the options of an image that can have the clusters of all layers.
-fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<ErofsOptions> {
+fn merged_options(layers: &[OpenLayer], superblocks: &[Superblock]) -> Result<ErofsOptions> {
     let (Some(lowest), Some(first)) = (layers.first(), superblocks.first()) else {
         return Err(Error::unsupported("no layers", "name the layers to merge, the lowest first"));
     };
@@ -139,10 +210,10 @@ fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<Erof
         let block_size = superblocks[other].block_size;
         let why = format!(
             "its blocks have {block_size} bytes, and those of {} have {}: build all layers with one --fs-block",
-            display(lowest),
+            display(&lowest.shown_name),
             first.block_size,
         );
-        return Err(Error::unsupported(display(&layers[other]), why));
+        return Err(Error::unsupported(display(&layers[other].shown_name), why));
     }
     // What the metadata of a layer needs, the merged metadata does not.
     let is_of_data =
@@ -155,7 +226,7 @@ fn merged_options(layers: &[PathBuf], superblocks: &[Superblock]) -> Result<Erof
     let algorithms = of_small_files.flat_map(|layer| &layer.compression).fold(0u32, |all, one| all | 1 << one.number());
     if !has_long_addresses && algorithms.count_ones() > SMALL_FILE_ALGORITHMS {
         let why = "the layers have small files of more than two codecs: build those of a third with --fragments none";
-        return Err(Error::unsupported(display(lowest), why));
+        return Err(Error::unsupported(display(&lowest.shown_name), why));
     }
     // The writer refuses more than it can number long before this.
     let refer = u16::try_from(layers.len()).unwrap_or(u16::MAX);

@@ -13,18 +13,8 @@ use crate::files::FileSet;
 use crate::layer::hash_file;
 use crate::staging::StagingDir;
 
-/// Schemes of addresses of registries.
-const SCHEMES: [&str; 2] = ["oci", "oci+http"];
 /// Beginning of the names of directories for layers that are not sent yet.
 const STAGING: &str = ".packfs-push-";
-
-/// Returns the address of an image in a registry, if `path` is one.
-pub(crate) fn address(path: &Path) -> Option<&str> {
-    let text = path.to_str()?;
-    let (scheme, _) = text.split_once("://")?;
-    // Schemes are compared without case (RFC 3986, 3.1).
-    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(text)
-}
 
 /// Opens a repository as the source of an image.
 pub(crate) fn open(address: &str, options: &RemoteOptions) -> Result<FileSet> {

@@ -33,6 +33,8 @@ const LAYERS_MAX: usize = 4096;
 const TAR_LAYERS: [&str; 2] = [TAR_LAYER, "application/vnd.docker.image.rootfs.diff.tar"];
 /// Media types of layers that are images.
 const IMAGE_LAYERS: [&str; 2] = [EROFS_LAYER, SQUASHFS_LAYER];
+/// Schemes of addresses of registries.
+const REGISTRY_SCHEMES: [&str; 2] = ["oci", "oci+http"];
 /// Architecture and operating system of manifests that are attached to others, as attestations.
 const UNKNOWN: &str = "unknown";
 
@@ -167,13 +169,21 @@ impl SourceLayer {
     }
 }
 
+/// Returns the address of an image in a registry, if `path` is one.
+pub(crate) fn registry_address(path: &Path) -> Option<&str> {
+    let text = path.to_str()?;
+    let (scheme, _) = text.split_once("://")?;
+    // Schemes are compared without case (RFC 3986, 3.1).
+    REGISTRY_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(text)
+}
+
 impl ContainerSource {
     /// Opens an OCI layout (a directory or a tar archive), an archive of `docker save`, an image in a registry
     /// (`oci://REGISTRY/NAME:TAG`), or tar layers, the lowest first. All documents are read and verified; layers are not.
     pub fn open(paths: &[PathBuf], options: &SourceOptions) -> Result<Self> {
         let source = match paths {
             #[cfg(feature = "remote")]
-            [path] if crate::registry::address(path).is_some() => open_registry(path, options)?,
+            [path] if registry_address(path).is_some() => open_registry(path, options)?,
             [path] if path.is_dir() => OpenSource::new(FileSet::Directory(path.clone()), options).read_layout()?,
             [path] => open_file(path, options)?,
             layers => of_layers(layers, options)?,
@@ -276,7 +286,7 @@ fn missing_file(path: &Path) -> Error {
 
 #[cfg(feature = "remote")]
 fn open_registry(path: &Path, options: &SourceOptions) -> Result<ContainerSource> {
-    let address = crate::registry::address(path).unwrap_or_default();
+    let address = registry_address(path).unwrap_or_default();
     OpenSource::new(crate::registry::open(address, &options.remote)?, options).read_registry()
 }
 

@@ -171,14 +171,16 @@ pub(crate) struct OciCacheArgs {
 /// The image shows what overlayfs shows of the layers: deleted files and what opaque directories hide are gone. It
 /// contains no data of files. Clusters stay in the layers, which are its additional devices, in the same order: mount it
 /// with -o device=LAYER for each, name them with --device, or append them to it. Only what follows inodes is copied.
+/// Of the layers of oci://REGISTRY/NAME:TAG, only metadata is fetched, so their digests are not verified.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs oci merge base.erofs change.erofs -o merged.erofs
   packfs oci merge converted --image v1 -o merged.erofs
+  packfs oci merge oci://registry.example/app:v1-erofs -o merged.erofs
   packfs list merged.erofs --device base.erofs --device change.erofs")]
 pub(crate) struct OciMergeArgs {
-    /// EROFS images, the lowest layer first, or an OCI layout of such layers
+    /// EROFS images, the lowest first, or an OCI layout or registry of them
     #[arg(value_name = "LAYER", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) layers: Vec<PathBuf>,
 

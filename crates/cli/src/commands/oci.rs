@@ -4,8 +4,8 @@ use anyhow::Result;
 use packfs_image::build::AnyOptions;
 use packfs_image::name::display;
 use packfs_oci::{
-    ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, ExportedLayer, LayerWarnings, RecordState,
-    SourceOptions, convert, export, fill_cache, merge_layers,
+    ContainerSource, ConvertOptions, ConvertedImage, ConvertedLayer, ExportedLayer, LayerStack, LayerWarnings,
+    RecordState, SourceOptions, convert, export, fill_cache,
 };
 use serde::Serialize;
 
@@ -131,10 +131,17 @@ fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
 }
 
 fn merge_metadata(args: &OciMergeArgs) -> Result<CommandOutcome> {
+    #[cfg_attr(not(feature = "remote"), allow(unused_mut))]
+    let mut options = args.options();
+    #[cfg(feature = "remote")]
+    {
+        options.remote = connections();
+    }
     let meter = ProgressMeter::start(args.talk.quiet);
+    let layers = LayerStack::open(&args.layers, &options)?;
+    // Not before: a registry that does not answer would keep the program from ending.
     interrupt::cancel_on_signal(meter.progress());
-    let merged =
-        merge_layers(&args.layers, &args.output, &args.options(), meter.progress()).map_err(nothing_written)?;
+    let merged = layers.merge(&args.output, meter.progress()).map_err(nothing_written)?;
     let spent = meter.finish();
     if args.json {
         json::print(&MergeReport {
@@ -171,8 +178,8 @@ fn source_options(choice: &ImageChoice) -> SourceOptions {
     options
 }
 
-/// Returns the options for connections to registries. Blobs are read once, from the beginning to the end: nothing is
-/// kept on disk, and little in memory, since several are read at the same time.
+/// Returns the options for connections to registries. Of a blob, bytes are read once: nothing is kept on disk, and little in
+/// memory, since several are read at the same time.
 #[cfg(feature = "remote")]
 fn connections() -> packfs_remote::RemoteOptions {
     packfs_remote::RemoteOptions::default().set(|options| {
@@ -307,7 +314,7 @@ impl JsonDocument for CacheReport {
 pub(super) struct MergeReport {
     /// Path of the merged metadata.
     image: String,
-    /// Paths of the layers, the lowest first.
+    /// Paths of the layers, the lowest first; digests, if they are in a registry.
     layers: Vec<String>,
     /// Number of inodes.
     inodes: u32,

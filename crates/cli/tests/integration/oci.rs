@@ -694,6 +694,16 @@ fn registries_are_read_and_written() {
     assert!(error.contains("already has an image named v1-erofs") && error.contains("--force"), "{error}");
     let again = json(&succeed(dir, &["oci", "convert", &source, &target, "--force", "--json", "-q"]));
     assert!(again["layers"].as_array().unwrap().iter().all(|layer| layer["is_reused"] == true), "{again}");
+    let merged = json(&succeed(dir, &["oci", "merge", &target, "-o", "from-registry.erofs", "--json", "-q"]));
+    assert_eq!(merged["layers"], serde_json::json!(expected));
+    succeed(dir, &["oci", "merge", "converted", "-o", "from-layout.erofs", "-q"]);
+    let images = ["from-registry.erofs", "from-layout.erofs"].map(|name| fs::read(dir.join(name)).unwrap());
+    assert!(images[0] == images[1]);
+    let error = fail(dir, 1, &["oci", "merge", &source, "-o", "tar-layers.erofs"]);
+    assert!(error.contains("not an EROFS image as it is: convert it first"), "{error}");
+    let with_password = format!("oci://me:hunter2@{host}/team/app:v1-erofs");
+    let error = fail(dir, 1, &["oci", "merge", &with_password, &target, "-o", "two.erofs"]);
+    assert!(error.contains("is merged alone") && !error.contains("hunter2"), "{error}");
     let cached = json(&succeed(dir, &["oci", "cache", &source, "cache", "--json", "-q"]));
     assert_eq!(cached["layers"][0]["digest"], expected[0].as_str());
     sh(dir, "umoci tag --image layout:t u");
