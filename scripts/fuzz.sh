@@ -7,10 +7,11 @@
 #
 # FUZZ_CODEC=lz4hc:12, for example, has codec_encode try that codec alone, FUZZ_LEN=1024 only inputs up to that length.
 #
-# With the same FUZZ_SEED (a number) and the same initial inputs, a run tries the same inputs in the same order.
+# With the same FUZZ_SEED (a number) and the same initial inputs, a run tries much the same inputs. What hash tables and
+# threads reach differs from run to run, and with it which inputs are kept and changed.
 #
 # New inputs stay in target/fuzz/TARGET, where the next run begins. An input that breaks something is written to
-# target/fuzz/found-TARGET-*, and the script fails.
+# target/fuzz/found-TARGET-* and printed in base64, as another run may not find it, and the script fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/needs.sh
@@ -64,6 +65,9 @@ fuzz() {
         -timeout="${FUZZ_TIMEOUT:-10}" -rss_limit_mb=512 -print_final_stats=1 -reload=0 \
         -artifact_prefix="target/fuzz/found-$name-" 2>"$log"; then
         tail -40 "$log"
+        local found
+        found=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
+        [[ ! -e $found ]] || base64 "$found"
         echo "$name: FAILED; the input is above, and below target/fuzz"
         return 1
     fi
