@@ -42,7 +42,7 @@ use packfs_tree::encoding::{FieldDecoder, FieldEncoder};
 use crate::PatchEffort;
 use crate::coding::{EncodeCall, EncoderForm, EncoderSettings, PLAIN_BLOCK_MAX, STORED_BLOCK_MAX, StreamForm};
 use crate::error::{Error, Result};
-use crate::identity::{FileIdentity, each_chunk};
+use crate::identity::{FILE_LEN_MAX, FileIdentity, each_chunk};
 
 /// Magic and version. Every version has its own last byte, so an old program says so instead of finding damage.
 pub(crate) const MAGIC: &[u8; 8] = b"PFSDELT\x01";
@@ -57,8 +57,6 @@ pub const REFERENCE_MAX: u32 = 64 << 20;
 pub(crate) const PROGRAM_MAX: u32 = 4 << 20;
 /// Longest header: a few hundred encoders.
 const HEADER_MAX: u32 = 64 << 10;
-/// Longest file: offsets of the system are signed.
-const FILE_LEN_MAX: u64 = i64::MAX.unsigned_abs();
 /// Greatest number of encoders: each costs a trial before anything is written.
 const ENCODERS_MAX: usize = 250;
 /// Length of the lengths at the beginning of a group.

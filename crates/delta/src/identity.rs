@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 /// Bytes read and hashed at a time.
 const CHUNK_LEN: usize = 1 << 20;
 
+/// Longest file: offsets of the system are signed.
+pub(crate) const FILE_LEN_MAX: u64 = i64::MAX.unsigned_abs();
+
 /// Length and BLAKE3 digest of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {

@@ -16,6 +16,7 @@ use super::plan::UpdatePlan;
 use super::sums::{MD4_LEN, RollingSum, md4};
 use crate::PatchEffort;
 use crate::error::{Error, Result};
+use crate::identity::FILE_LEN_MAX;
 
 /// The version of zsync whose format this is.
 const VERSION: &str = "0.6.2";
@@ -337,7 +338,7 @@ impl IndexHeader {
                 "URL" if header.url.is_none() => header.url = Some(line.value.into()),
                 "URL" => {}
                 "Blocksize" => header.block_size = Some(block_size(line)?),
-                "Length" => header.len = Some(line.number(0, u64::MAX >> 1)?),
+                "Length" => header.len = Some(line.number(0, FILE_LEN_MAX)?),
                 "Hash-Lengths" => header.lengths = Some(sum_lengths(line)?),
                 "SHA-1" => header.sha1 = Some(line.digest()?),
                 SHA256 => header.sha256 = Some(line.digest()?),
