@@ -11,7 +11,6 @@ use packfs_image::source::open::SourceOpener;
 use packfs_image::tree::WhiteoutPolicy;
 use packfs_image::{AnyImage, BuildRequest, Choice, Codec, FileAt, Warnings};
 
-use crate::documents::Platform;
 use crate::error::{Error, Result};
 use crate::layer::open_image_bytes;
 use crate::source::{ContainerSource, LayerForm, SourceLayer, SourceOptions, registry_address};
@@ -30,13 +29,8 @@ pub struct MergeOptions {
     pub label: String,
     /// True to replace an existing image.
     pub force: bool,
-    /// Name of the image of a layout; without, the layout has only one.
-    pub image: Option<String>,
-    /// Platform of the image; without, it has only one.
-    pub platform: Option<Platform>,
-    /// Connections to registries.
-    #[cfg(feature = "remote")]
-    pub remote: packfs_remote::RemoteOptions,
+    /// The image whose layers are merged, for one platform: without, there is only one.
+    pub source: SourceOptions,
 }
 
 packfs_blocks::options!(MergeOptions);
@@ -85,7 +79,7 @@ impl LayerStack {
     /// fit together are refused.
     pub fn open(sources: &[PathBuf], options: &MergeOptions) -> Result<Self> {
         let layers = match sources {
-            [source] if source.is_dir() || is_in_registry(source) => layers_of_container(source, options)?,
+            [source] if source.is_dir() || is_in_registry(source) => layers_of_container(source, &options.source)?,
             layers => layers.iter().map(|layer| OpenLayer::of_file(layer)).collect::<Result<Vec<_>>>()?,
         };
         let superblocks = layers.iter().map(OpenLayer::superblock).collect::<Result<Vec<Superblock>>>()?;
@@ -179,14 +173,8 @@ fn is_in_registry(source: &Path) -> bool {
 }
 
 /// Opens the layers of the only image in a layout or a registry.
-fn layers_of_container(container: &Path, options: &MergeOptions) -> Result<Vec<OpenLayer>> {
-    let source_options = SourceOptions::default().set(|source| {
-        source.image = options.image.clone();
-        source.platforms = options.platform.iter().cloned().collect();
-        source.layer_form = LayerForm::Erofs;
-        #[cfg(feature = "remote")]
-        source.remote.clone_from(&options.remote);
-    });
+fn layers_of_container(container: &Path, options: &SourceOptions) -> Result<Vec<OpenLayer>> {
+    let source_options = options.clone().set(|source| source.layer_form = LayerForm::Erofs);
     let source = ContainerSource::open(&[container.to_owned()], &source_options)?;
     let [image] = &source.images[..] else {
         return Err(Error::unsupported(shown_name(container), "it has several images: choose one --image"));

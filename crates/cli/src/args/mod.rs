@@ -56,7 +56,7 @@ pub(crate) use extra::{CompletionsArgs, ManArgs};
 pub(crate) use join::{JoinArgs, JoinForm};
 #[cfg(feature = "mount")]
 pub(crate) use mount::{MountArgs, MountOffset, MountOptionList, UmountArgs};
-pub(crate) use oci::{ImageChoice, OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciExportArgs, OciMergeArgs};
+pub(crate) use oci::{OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciExportArgs, OciMergeArgs};
 pub(crate) use personality::AsProgramArgs;
 pub(crate) use read::{ArchiveFormat, CatArgs, ExtractArgs, InfoArgs, ListArgs, SortKey, TarArgs};
 pub(crate) use remote::RemoteArgs;

@@ -261,12 +261,18 @@ impl OciCacheArgs {
 }
 
 impl OciMergeArgs {
-    pub(crate) fn options(&self) -> MergeOptions {
+    pub(crate) fn source_options(&self) -> SourceOptions {
+        SourceOptions::default().set(|all| {
+            all.image = self.image.clone();
+            all.platforms = self.platform.iter().cloned().collect();
+        })
+    }
+
+    pub(crate) fn options(&self, source: SourceOptions) -> MergeOptions {
         MergeOptions::default().set(|options| {
+            options.source = source;
             options.label = self.label.clone();
             options.force = self.force;
-            options.image = self.image.clone();
-            options.platform = self.platform.clone();
         })
     }
 }

@@ -10,7 +10,7 @@ use packfs_oci::{
 use serde::Serialize;
 
 use super::remote;
-use crate::args::{ImageChoice, OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciExportArgs, OciMergeArgs};
+use crate::args::{OciArgs, OciCacheArgs, OciCommand, OciConvertArgs, OciExportArgs, OciMergeArgs};
 use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
 use crate::output::meter::ProgressMeter;
@@ -35,7 +35,7 @@ fn convert_images(args: &OciConvertArgs) -> Result<CommandOutcome> {
         options.remote = connections();
     }
     let meter = ProgressMeter::start(args.running.talk.quiet);
-    let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
+    let source = ContainerSource::open(&args.sources, &connected(args.choice.source_options()))?;
     interrupt::cancel_on_signal(meter.progress());
     let converted = convert(&source, &args.target, &options, meter.progress()).map_err(nothing_written)?;
     let spent = meter.finish();
@@ -70,7 +70,7 @@ fn export_images(args: &OciExportArgs) -> Result<CommandOutcome> {
         options.remote = connections();
     }
     let meter = ProgressMeter::start(args.running.talk.quiet);
-    let source = ContainerSource::open_converted(&args.source, &source_options(&args.choice))?;
+    let source = ContainerSource::open_converted(&args.source, &connected(args.choice.source_options()))?;
     interrupt::cancel_on_signal(meter.progress());
     let exported = export(&source, &args.target, &options, meter.progress()).map_err(nothing_written)?;
     let spent = meter.finish();
@@ -113,7 +113,7 @@ fn describe_export(layer: &ExportedLayer) -> String {
 fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
     let AnyOptions::Erofs(target) = args.target()? else { unreachable!("the cache has EROFS images") };
     let meter = ProgressMeter::start(args.running.talk.quiet);
-    let source = ContainerSource::open(&args.sources, &source_options(&args.choice))?;
+    let source = ContainerSource::open(&args.sources, &connected(args.choice.source_options()))?;
     interrupt::cancel_on_signal(meter.progress());
     let cached = fill_cache(&source, &args.cache, &target, meter.progress())
         .map_err(|error| explain_interruption(error, "the cache keeps the layers that are complete"))?;
@@ -131,13 +131,8 @@ fn cache_layers(args: &OciCacheArgs) -> Result<CommandOutcome> {
 }
 
 fn merge_metadata(args: &OciMergeArgs) -> Result<CommandOutcome> {
-    #[cfg_attr(not(feature = "remote"), allow(unused_mut))]
-    let mut options = args.options();
-    #[cfg(feature = "remote")]
-    {
-        options.remote = connections();
-    }
     let meter = ProgressMeter::start(args.talk.quiet);
+    let options = args.options(connected(args.source_options()));
     let layers = LayerStack::open(&args.layers, &options)?;
     // Not before: a registry that does not answer would keep the program from ending.
     interrupt::cancel_on_signal(meter.progress());
@@ -168,9 +163,9 @@ fn merge_metadata(args: &OciMergeArgs) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Done)
 }
 
-fn source_options(choice: &ImageChoice) -> SourceOptions {
-    #[cfg_attr(not(feature = "remote"), allow(unused_mut))]
-    let mut options = choice.source_options();
+/// Adds the connections to registries.
+#[cfg_attr(not(feature = "remote"), allow(unused_mut))]
+fn connected(mut options: SourceOptions) -> SourceOptions {
     #[cfg(feature = "remote")]
     {
         options.remote = connections();
