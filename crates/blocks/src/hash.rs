@@ -1,5 +1,7 @@
 //! The identity of a block: its BLAKE3 digest, and a test for all zeros.
 
+use crate::hex::to_hex;
+
 /// BLAKE3 digest of a block. It is cryptographic, so equal digests mean equal bytes: finding
 /// duplicates never compares or reads back data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +27,7 @@ impl Digest {
 
     /// Returns the first 16 hexadecimal digits: enough to tell sources apart.
     pub fn short(&self) -> String {
-        self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        to_hex(&self.0[..8])
     }
 
     /// Returns the 32 bytes.
@@ -91,7 +93,7 @@ mod tests {
 
     #[test]
     fn digest_is_blake3() {
-        let hex: String = Digest::of(b"abc").as_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        let hex = to_hex(Digest::of(b"abc").as_bytes());
         assert_eq!(Digest::of(b"abc").short(), hex[..16]);
         assert_eq!(hex, "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85");
     }

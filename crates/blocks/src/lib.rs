@@ -6,7 +6,8 @@
 //! - [`encode`]: probes, compresses and verifies a block.
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
-//! - [`name`]: file names, which are arbitrary bytes, as text; [`options!`]: the way to change options.
+//! - [`name`]: file names, which are arbitrary bytes, as text; [`hex`]: bytes as hexadecimal digits.
+//! - [`options!`]: the way to change options.
 //! - [`threads`]: start of all threads, within the limits of the process.
 //! - [`system`]: the seam to the operating system.
 //! - [`descriptors`]: the number of files that may still be opened.
@@ -29,6 +30,7 @@ pub mod dedup;
 pub mod descriptors;
 pub mod encode;
 pub mod hash;
+pub mod hex;
 pub mod io;
 pub mod name;
 mod options;

@@ -509,6 +509,8 @@ fn moved(get: &mut FieldDecoder<'_>, end: u64) -> packfs_image::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use packfs_blocks::hex::to_hex;
+
     use super::*;
 
     #[test]
@@ -567,7 +569,7 @@ mod tests {
     /// The bytes of version 1 never change: devices keep old versions of packfs.
     #[test]
     fn the_bytes_of_version_1_stay() {
-        let program: String = sample().encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        let program = to_hex(&sample().encode());
         assert_eq!(program, "02001414073103ac02040050080107005f01038020a846408020");
         let digest = [7; 32];
         let header = PatchHeader {

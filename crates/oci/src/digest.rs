@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read};
 
+use packfs_blocks::hex::to_hex;
 use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 use serde::{Deserialize, Serialize};
 
@@ -133,8 +134,7 @@ impl BlobHasher {
     }
 
     pub(crate) fn finish(self) -> BlobDigest {
-        let hash = self.context.finish();
-        let hex = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = to_hex(self.context.finish().as_ref());
         BlobDigest { algorithm: self.algorithm, hex }
     }
 }
@@ -174,7 +174,6 @@ mod tests {
     fn digests_and_uuids_are_those_of_other_programs() {
         let digest = BlobDigest::of(b"");
         assert_eq!(digest.hex(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-        let uuid: String = digest.layer_uuid().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(uuid, "0f8a237d48ca5305ba9fd2efb00fcd98");
+        assert_eq!(to_hex(&digest.layer_uuid()), "0f8a237d48ca5305ba9fd2efb00fcd98");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use packfs_blocks::hex::to_hex;
 use ring::{digest, hmac};
 
 use crate::url::HttpUrl;
@@ -24,7 +25,7 @@ pub(crate) fn sign(
 ) -> Vec<(&'static str, String)> {
     let time = timestamp(now);
     let day = &time[..8];
-    let empty = hex(digest::digest(&digest::SHA256, b"").as_ref());
+    let empty = to_hex(digest::digest(&digest::SHA256, b"").as_ref());
     let mut headers = vec![("x-amz-content-sha256", empty.clone()), ("x-amz-date", time.clone())];
     headers.extend(by.token.clone().map(|token| ("x-amz-security-token", token)));
     let mut signed = [&headers, more, &[("host", url.authority().to_owned())]].concat();
@@ -38,14 +39,14 @@ pub(crate) fn sign(
     }
     let _ = write!(request, "\n{names}\n{empty}");
     let scope = format!("{day}/{region}/s3/aws4_request");
-    let request = hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
+    let request = to_hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{request}");
     let mut key = format!("AWS4{}", by.secret).into_bytes();
     for part in [day, region, "s3", "aws4_request"] {
         key = mac(&key, part);
     }
     let id = &by.id;
-    let signature = hex(&mac(&key, &text));
+    let signature = to_hex(&mac(&key, &text));
     let value = format!("AWS4-HMAC-SHA256 Credential={id}/{scope},SignedHeaders={names},Signature={signature}");
     headers.push(("Authorization", value));
     headers
@@ -53,10 +54,6 @@ pub(crate) fn sign(
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Formats a time as in 20130524T000000Z.

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use packfs_blocks::hex::from_hex;
 
 /// Base 64 as other programs write it: with `=` at the end or without, and with anything in the bits that belong to no
 /// byte.
@@ -17,22 +18,13 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
 /// with octal escapes, or plain bytes. The error says what is wrong.
 pub fn xattr_value(text: &[u8]) -> Result<Vec<u8>, String> {
     let value = match text {
-        [b'0', b'x' | b'X', hex @ ..] => unhex(hex),
+        [b'0', b'x' | b'X', hex @ ..] => from_hex(hex),
         [b'0', b's' | b'S', base64 @ ..] => decode_base64(base64),
         // As getfattr and its relatives write values.
         [b'0', b't' | b'T', text @ ..] => unoctal(text),
         text => Some(text.to_vec()),
     };
     value.ok_or_else(|| format!("`{}` is not a well-formed value", text.escape_ascii()))
-}
-
-fn unhex(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = text.chunks(2).map(|pair| match *pair {
-        [high, low] => Some((digit(high)? << 4) | digit(low)?),
-        _ => None,
-    });
-    pairs.collect()
 }
 
 fn unoctal(text: &[u8]) -> Option<Vec<u8>> {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 
 use anyhow::{Context, Result};
+use packfs_blocks::hex::to_hex;
 use packfs_delta::{Patch, apply_patch};
 use packfs_image::name::display;
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<CommandOutcome> {
             copied_bytes: applied.copied_bytes,
             encoded_bytes: applied.encoded_bytes,
             plain_bytes: applied.plain_bytes,
-            blake3: applied.new_file.digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            blake3: to_hex(&applied.new_file.digest),
         })?;
     }
     if !args.talk.quiet {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use packfs_blocks::hex::to_hex;
 use packfs_image::source::xattr_value;
 
 use super::refusals;
@@ -145,7 +146,7 @@ pub(super) fn read_attributes(option: &str, file: &str) -> Result<Vec<String>, S
                 None => value.to_owned(),
                 Some(None) => return Err(wrong("the value is not well-formed".into())),
                 // As hexadecimal, so that values that are no text fit a line.
-                Some(Some(bytes)) => bytes.iter().fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
+                Some(Some(bytes)) => format!("0x{}", to_hex(&bytes)),
             };
             let test = rule_word("path", path);
             // A value without quotes is in hexadecimal or base64 already, as getfattr marks it.

@@ -2,6 +2,8 @@
 //!
 //! A reader must know a line or be told by an earlier line `Safe:` that it may ignore it.
 
+use packfs_blocks::hex::from_hex;
+
 use crate::error::{Error, Result};
 
 /// Longest header that is read. zsync reads lines of 1 KiB; an index with a few addresses has 300 bytes.
@@ -36,15 +38,8 @@ impl HeaderLine<'_> {
 
     /// Reads the value as hexadecimal digits of so many bytes.
     pub(super) fn digest<const LEN: usize>(&self) -> Result<[u8; LEN]> {
-        let wrong = || self.wrong(&format!("it has to have {} hexadecimal digits", 2 * LEN));
-        if self.value.len() != 2 * LEN || !self.value.is_ascii() {
-            return Err(wrong());
-        }
-        let mut digest = [0; LEN];
-        for (at, byte) in digest.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&self.value[2 * at..2 * at + 2], 16).map_err(|_| wrong())?;
-        }
-        Ok(digest)
+        let digest = from_hex(self.value).and_then(|bytes| bytes.try_into().ok());
+        digest.ok_or_else(|| self.wrong(&format!("it has to have {} hexadecimal digits", 2 * LEN)))
     }
 }
 

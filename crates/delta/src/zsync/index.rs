@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use packfs_blocks::hex::to_hex;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::{Progress, ReadAt};
 use sha1::Sha1;
@@ -248,12 +249,12 @@ impl ZsyncIndex {
             line("URL", url);
         }
         if let Some(digest) = &self.sha1 {
-            line("SHA-1", &hex(digest));
+            line("SHA-1", &to_hex(digest));
         }
         if let Some(digest) = &self.sha256 {
             // zsync ignores lines that it does not know only if an earlier one says that it may.
             line("Safe", SHA256);
-            line(SHA256, &hex(digest));
+            line(SHA256, &to_hex(digest));
         }
         header.push('\n');
         [header.as_bytes(), &self.block_sums].concat()
@@ -385,10 +386,6 @@ fn sum_lengths(line: &HeaderLine<'_>) -> Result<SumLengths> {
         }
         _ => Err(line.wrong("it has to be three numbers: 1 or 2, 1 to 4, and 3 to 16")),
     }
-}
-
-fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Some blocks of a file.

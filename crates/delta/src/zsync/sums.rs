@@ -46,6 +46,7 @@ pub(super) fn md4(window: &[u8]) -> [u8; MD4_LEN] {
 
 #[cfg(test)]
 mod tests {
+    use packfs_blocks::hex::to_hex;
     use packfs_blocks::testing::noise;
 
     use super::*;
@@ -66,7 +67,7 @@ mod tests {
     #[test]
     fn sums_are_the_known_ones() {
         assert_eq!(RollingSum::of(&[1, 2, 3]).value(), 6 << 16 | 10);
-        let digest: String = md4(b"abc").iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = to_hex(&md4(b"abc"));
         assert_eq!(digest, "a448017aaf21d8525fc10ae87aa6729d");
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::hex::to_hex;
 use serde::Serialize;
 
 use super::map::ABSENT;
@@ -110,7 +111,7 @@ impl Set {
         parts.extend(self.missing().into_iter().map(|number| self.missing_info(number)));
         parts.sort_by_key(|part| part.number.unwrap_or(u16::MAX));
         SetInfo {
-            set: self.superblock.set.iter().map(|byte| format!("{byte:02x}")).collect(),
+            set: to_hex(&self.superblock.set),
             codec: self.superblock.codec.to_string(),
             chunk: self.superblock.chunk,
             segment: self.superblock.segment,

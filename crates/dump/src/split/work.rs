@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use packfs_blocks::hex::to_hex;
+
 use super::open::OpenedPart;
 use super::options::SplitOptions;
 use super::part::{PartTarget, PartWriter, WritingManner};
@@ -97,7 +99,7 @@ impl SplitWork {
     }
 
     pub(super) fn report(&self) -> SplitReport {
-        let set = self.superblock.set.iter().map(|byte| format!("{byte:02x}")).collect();
+        let set = to_hex(&self.superblock.set);
         let resumed_bytes = self.resumed_bytes;
         let chunks = self.resumed_chunks;
         SplitReport { set, resumed_bytes, chunks, ..SplitReport::default() }

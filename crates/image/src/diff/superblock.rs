@@ -2,6 +2,8 @@
 
 use std::fmt::{Debug, Display};
 
+use packfs_blocks::hex::to_hex;
+
 use super::{Aspect, Difference};
 use crate::{AnyImage, erofs, squashfs};
 
@@ -59,14 +61,13 @@ fn of_squashfs(superblock: &squashfs::Superblock) -> Vec<SuperblockField> {
 
 fn of_erofs(superblock: &erofs::Superblock) -> Vec<SuperblockField> {
     let shown = |value: &dyn Debug| Some(format!("{value:?}"));
-    let hex: String = superblock.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     vec![
         ("inodes", text(superblock.inodes)),
         ("created", text(superblock.build_time)),
         ("epoch", text(format_args!("{}.{:09}", superblock.epoch.secs, superblock.epoch.nanos))),
         ("block_size", text(superblock.block_size)),
         ("blocks", text(superblock.blocks)),
-        ("uuid", Some(hex)),
+        ("uuid", Some(to_hex(&superblock.uuid))),
         ("label", text(superblock.label.escape_ascii())),
         ("compatible_features", text(format_args!("{:#x}", superblock.compat.bits()))),
         ("incompatible_features", text(format_args!("{:#x}", superblock.incompat.bits()))),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::hex::to_hex;
 
 use super::{Contents, ExcludeRules, FileReader, Source, SourceDevice, StayingData, Store, unchanged};
 use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
@@ -52,7 +53,7 @@ impl FromImage {
             let why = "an image can refer to EROFS images and tar archives only";
             return Err(Error::Unsupported(format!("{}: {why}", display(name))));
         };
-        let tag = reader.superblock().uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let tag = to_hex(&reader.superblock().uuid);
         let image = Arc::new(*reader);
         let files = ImageFiles { image: image.clone(), placed: Some(image), bytes: Some(bytes), name: name.to_owned() };
         Ok(FromImage { files: Arc::new(files), device: Some(tag), exclude, xattrs })

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 
+use packfs_blocks::hex::to_hex;
 use ring::digest::{SHA256, SHA512, digest};
 use ureq::Body;
 use ureq::http::{HeaderMap, Method, Response};
@@ -13,7 +14,6 @@ use super::reference::ArtifactReference;
 use super::repository::Manifest;
 use crate::error::FailureReason;
 use crate::http::{AttemptFailure, HttpClient, RequestBody, header_text};
-use crate::sign::hex;
 use crate::url::HttpUrl;
 
 /// Media types of manifests and of lists of them.
@@ -203,5 +203,5 @@ fn digest_like(other: &str, bytes: &[u8]) -> Option<String> {
         "sha512" => &SHA512,
         _ => return None,
     };
-    Some(format!("{name}:{}", hex(digest(algorithm, bytes).as_ref())))
+    Some(format!("{name}:{}", to_hex(digest(algorithm, bytes).as_ref())))
 }

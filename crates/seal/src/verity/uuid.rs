@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use packfs_image::erofs::uuid_text;
+
 use crate::error::{Error, Result};
-use crate::hex::{from_hex, to_hex};
+use crate::hex::from_hex;
 
 /// A UUID, with its bytes in the order of its digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,8 +26,7 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = to_hex(&self.0);
-        write!(f, "{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        f.write_str(&uuid_text(self.0))
     }
 }
 

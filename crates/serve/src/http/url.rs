@@ -1,5 +1,7 @@
 //! Percent-encoding, in both directions, exactly once.
 
+use packfs_blocks::hex::byte_of_digits;
+
 /// Decodes `%XX`; `None` if a `%` is not followed by two hexadecimal digits.
 pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
@@ -9,11 +11,7 @@ pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
             out.push(byte);
             continue;
         }
-        let mut digit = || rest.next().and_then(|digit| char::from(*digit).to_digit(16));
-        let high = digit()?;
-        let low = digit()?;
-        // Two digits of four bits always fit.
-        out.push(u8::try_from(high << 4 | low).ok()?);
+        out.push(byte_of_digits(*rest.next()?, *rest.next()?)?);
     }
     Some(out)
 }

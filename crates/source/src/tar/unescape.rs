@@ -1,5 +1,7 @@
 //! The escapes of names and values of extended attributes in pax headers.
 
+use packfs_blocks::hex::byte_of_digits;
+
 /// Decodes every `%XX`; any other `%` stays.
 pub(super) fn percent_decode(text: &[u8]) -> Vec<u8> {
     unescape(text, |_| true)
@@ -14,7 +16,7 @@ fn unescape(mut text: &[u8], wanted: impl Fn(u8) -> bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     while let [first, rest @ ..] = text {
         let (byte, next) = match text {
-            [b'%', high, low, next @ ..] => match hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low) {
+            [b'%', high, low, next @ ..] => match byte_of_digits(*high, *low) {
                 Some(byte) if wanted(byte) => (byte, next),
                 _ => (*first, rest),
             },
@@ -24,10 +26,6 @@ fn unescape(mut text: &[u8], wanted: impl Fn(u8) -> bool) -> Vec<u8> {
         text = next;
     }
     bytes
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::cell::OnceCell;
 use std::ops::RangeInclusive;
 
+use packfs_blocks::hex::from_hex;
+
 use crate::Error;
 use crate::ExcludeRules;
 use crate::regex::{RegexSet, prefix};
@@ -114,9 +116,8 @@ impl FileMagic {
     /// Finds a beginning by its name, or by its bytes as `0x` and hexadecimal digits.
     pub(super) fn named(name: &str) -> Result<Self, String> {
         if let Some(digits) = name.strip_prefix("0x") {
-            let pair = |n: usize| digits.get(2 * n..2 * n + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-            let bytes: Option<Vec<u8>> = (0..digits.len().div_ceil(2)).map(pair).collect();
-            let bytes = bytes.filter(|bytes| (1..=usize::try_from(HEAD_LEN).unwrap_or(0)).contains(&bytes.len()));
+            let bytes =
+                from_hex(digits).filter(|bytes| (1..=usize::try_from(HEAD_LEN).unwrap_or(0)).contains(&bytes.len()));
             return bytes
                 .map(FileMagic::Bytes)
                 .ok_or_else(|| format!("`{name}` is not a row of pairs of hexadecimal digits"));

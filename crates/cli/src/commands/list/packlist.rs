@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use packfs_blocks::hex::to_hex;
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid, Stat};
 use packfs_image::name::display;
@@ -97,8 +98,7 @@ impl PackLines {
             out.write_all(b" ")?;
             out.write_all(&name)?;
             // In hexadecimal digits, as values hold any bytes and a line does not.
-            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-            writeln!(out, "=0x{hex}")?;
+            writeln!(out, "=0x{}", to_hex(&value))?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use packfs_blocks::hex::to_hex;
 use packfs_blocks::threads;
 use packfs_image::AnyImage;
 use packfs_image::name::display;
@@ -137,7 +138,7 @@ fn read_token(path: &Path) -> Result<String> {
 fn random_token() -> Result<String> {
     let mut bytes = [0; TOKEN_LEN];
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).context("cannot make a token")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(to_hex(&bytes))
 }
 
 /// Ends the server when a signal comes.

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use packfs_blocks::hex::to_hex;
 use packfs_blocks::io::Storage;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, ReadAt, threads};
@@ -78,7 +79,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<CommandOutcome> {
             fetched_bytes,
             requests,
             index_bytes: index_bytes.len(),
-            sha256: index.sha256().map(|digest| packfs_seal::to_hex(&digest)),
+            sha256: index.sha256().map(|digest| to_hex(&digest)),
         })?;
     }
     if !args.talk.quiet {

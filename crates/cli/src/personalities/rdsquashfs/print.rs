@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
+use packfs_blocks::hex::to_hex;
 use packfs_image::image::{FileType, Image, Nid, Stat};
 use packfs_image::sink::{Selection, Walk};
 use packfs_image::squashfs::{BodyFacts, InodeFacts, SquashfsReader};
@@ -118,7 +119,7 @@ fn printable(value: &[u8]) -> bool {
 }
 
 fn hex(value: &[u8]) -> String {
-    value.iter().fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02X}"))
+    format!("0x{}", to_hex(value).to_uppercase())
 }
 
 /// Prints all facts of an inode.

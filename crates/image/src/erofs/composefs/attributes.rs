@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::fmt::Write;
 
+use packfs_blocks::hex::to_hex;
 use packfs_blocks::units::beyond;
 use zerocopy::IntoBytes;
 
@@ -65,12 +65,9 @@ impl ObjectDigest {
     /// others.
     #[must_use]
     pub fn path(&self) -> String {
-        let mut path = String::new();
-        for (at, byte) in self.as_bytes().iter().enumerate() {
-            let slash = if at == 1 { "/" } else { "" };
-            write!(path, "{slash}{byte:02x}").expect("a string takes all");
-        }
-        path
+        let digits = to_hex(self.as_bytes());
+        let (dir, name) = digits.split_at(2);
+        format!("{dir}/{name}")
     }
 
     /// Returns the number that the kernel has for the hash function.

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
+use packfs_blocks::hex::to_hex;
+
 use super::data::InodeData;
 use super::dir::DirentCursor;
 use super::inode::{Inode, InodeType};
@@ -41,7 +43,7 @@ impl ErofsDump<'_> {
     fn superblock(&mut self) {
         let superblock = self.reader.superblock.clone();
         let epoch = superblock.epoch;
-        let uuid = superblock.uuid.map(|byte| format!("{byte:02x}")).concat();
+        let uuid = to_hex(&superblock.uuid);
         self.line(0, format!("superblock at {SUPERBLOCK_OFFSET}, {} bytes", superblock.len));
         self.line(1, format!("block size {}, blocks {}", superblock.block_size, superblock.blocks));
         self.line(1, format!("compat {:#x}, incompat {:#x}", superblock.compat.bits(), superblock.incompat.bits()));

@@ -31,7 +31,7 @@ use packfs_blocks::{Buffers, Output, Progress};
 pub use self::counts::{ErofsCounts, ErofsDetails};
 use self::decide::rules::{DataRules, rules};
 use self::decide::writer::DataWriter;
-use self::emit::superblock::{self, ImageHead};
+use self::emit::superblock::ImageHead;
 use self::emit::{digest_xattr, metadata};
 pub(crate) use self::encode::lanes::piece_len;
 use self::encode::lanes::{LaneTable, PackingOptions};
@@ -247,7 +247,7 @@ impl ImageFormat for ErofsFormat<'_> {
         }
         let written = metadata::write(tools, &self.lanes, self.options, (tree, census), &mut data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
-        let uuid = superblock::show_uuid(&written.uuid);
+        let uuid = uuid_text(written.uuid);
         let details = ErofsDetails {
             kernel: written.kernel.to_string(),
             uuid,

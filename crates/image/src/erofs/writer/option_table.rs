@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 
+use packfs_blocks::hex::{from_hex, to_hex};
 use packfs_codec::Choice;
 
 use super::decide::content_cuts::CUT_DISTANCE;
@@ -306,10 +307,10 @@ fn uuid_of(text: &str) -> std::result::Result<[u8; 16], String> {
     }
     let groups: Vec<_> = text.split('-').map(str::len).collect();
     let digits = text.replace('-', "");
-    let valid = matches!(groups[..], [32] | [8, 4, 4, 4, 12]) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let number = valid.then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+    let valid = matches!(groups[..], [32] | [8, 4, 4, 4, 12]);
+    let bytes = from_hex(&digits).filter(|_| valid).and_then(|bytes| bytes.try_into().ok());
     let expected = "expected 32 hexadecimal digits, as in 01234567-89ab-cdef-0123-456789abcdef, or `random`";
-    number.map(u128::to_be_bytes).ok_or_else(|| expected.into())
+    bytes.ok_or_else(|| expected.into())
 }
 
 fn random_uuid() -> std::io::Result<[u8; 16]> {
@@ -323,7 +324,7 @@ fn random_uuid() -> std::io::Result<[u8; 16]> {
 
 /// Formats a UUID in the usual groups of hexadecimal digits.
 pub fn uuid_text(bytes: [u8; 16]) -> String {
-    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let digits = to_hex(&bytes);
     let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
     groups.join("-")
 }

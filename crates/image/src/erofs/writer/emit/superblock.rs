@@ -296,12 +296,6 @@ fn block_bits(options: &ErofsOptions) -> u8 {
     u8::try_from(options.block_size.ilog2()).expect("at most 31")
 }
 
-/// Formats a UUID.
-pub(crate) fn show_uuid(uuid: &[u8; 16]) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
 /// Needs of an algorithm: blocks of the longest cluster, and the window in bytes.
 type DecoderNeeds = (u32, u32);
 

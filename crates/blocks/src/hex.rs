@@ -8,11 +8,16 @@ pub fn to_hex(bytes: &[u8]) -> String {
 }
 
 /// Reads digits of either case; `None` for an odd number of them, or for any other character.
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+pub fn from_hex(digits: &(impl AsRef<[u8]> + ?Sized)) -> Option<Vec<u8>> {
+    let pairs = digits.as_ref().chunks(2);
+    pairs.map(|pair| byte_of_digits(pair[0], *pair.get(1)?)).collect()
+}
+
+/// Reads two digits of either case; `None` for any other character.
+pub fn byte_of_digits(high: u8, low: u8) -> Option<u8> {
     // `to_digit` and not `from_str_radix`, which would accept a sign as in "+1".
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some(value(pair[0])? << 4 | value(*pair.get(1)?)?)).collect()
+    Some(value(high)? << 4 | value(low)?)
 }
 
 #[cfg(test)]
