@@ -6,7 +6,8 @@
 //! - [`encode`]: probes, compresses and verifies a block.
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
-//! - [`name`]: file names, which are arbitrary bytes, as text; [`hex`]: bytes as hexadecimal digits.
+//! - [`name`]: file names, which are arbitrary bytes, as text; [`hex`]: bytes as hexadecimal digits;
+//!   [`percent`]: as addresses have them.
 //! - [`options!`]: the way to change options.
 //! - [`threads`]: start of all threads, within the limits of the process.
 //! - [`system`]: the seam to the operating system.
@@ -35,6 +36,7 @@ pub mod io;
 pub mod name;
 mod options;
 pub mod page;
+pub mod percent;
 pub mod pipeline;
 pub mod probe;
 pub mod progress;

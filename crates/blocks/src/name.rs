@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
+use crate::percent;
 use crate::system::OsStrExt;
 
 /// Returns `bytes` in a form that is safe to print: control characters, bytes that are not UTF-8,
@@ -56,9 +57,14 @@ pub fn encode(bytes: &[u8]) -> Cow<'_, str> {
     let mut out = String::with_capacity(bytes.len() + 8);
     for chunk in bytes.utf8_chunks() {
         out.push_str(&chunk.valid().replace('%', "%25"));
-        out.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02X}")));
+        out.push_str(&percent::encode(chunk.invalid(), |_| false));
     }
     Cow::Owned(out)
+}
+
+/// Returns the bytes that [`encode`] made text of. A `%` that it would not write stays.
+pub fn decode(text: &str) -> Vec<u8> {
+    percent::decode(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -97,5 +103,13 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(encode(bytes), text);
         }
+    }
+
+    #[test]
+    fn every_name_survives_as_text() {
+        for bytes in [&b"plain"[..], "größe".as_bytes(), b"100%", b"%41", b"\xff\xfe/%", b""] {
+            assert_eq!(decode(&encode(bytes)), bytes);
+        }
+        assert_eq!(decode("50% of %zz %"), b"50% of %zz %", "what is no escape stays");
     }
 }

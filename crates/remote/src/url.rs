@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use packfs_blocks::percent::{self, is_unreserved};
 
 /// An absolute `http` or `https` address. Its user and password have become a header.
 #[derive(Clone, PartialEq, Eq)]
@@ -147,43 +148,21 @@ pub(crate) fn cleaned(text: &str) -> String {
 
 /// Encodes all but unreserved characters (RFC 3986, section 2.3) and `/`, as signatures require it of a key.
 pub(crate) fn component(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") }).collect()
+    percent::encode(text.as_bytes(), |byte| is_unreserved(byte) || byte == b'/')
 }
 
 /// Returns a path with the bytes encoded that no request line may have.
 fn encoded(path: &str) -> String {
-    let mut text = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'!' | b'#'..=b';' | b'=' | b'?'..=b'Z' | b'[' | b']' | b'_' | b'a'..=b'z' | b'~' => text.push(byte.into()),
-            _ => drop(write!(text, "%{byte:02X}")),
-        }
-    }
-    text
+    let is_allowed =
+        |byte| matches!(byte, b'!' | b'#'..=b';' | b'=' | b'?'..=b'Z' | b'[' | b']' | b'_' | b'a'..=b'z' | b'~');
+    percent::encode(path.as_bytes(), is_allowed)
 }
 
 /// Returns the header `Authorization` of user and password as in an address.
 pub(crate) fn basic(user: &str) -> String {
     let (user, password) = user.split_once(':').unwrap_or((user, ""));
-    let both = [&decoded(user)[..], b":", &decoded(password)].concat();
+    let both = [&percent::decode(user.as_bytes())[..], b":", &percent::decode(password.as_bytes())].concat();
     format!("Basic {}", BASE64_STANDARD.encode(both))
-}
-
-/// Returns the bytes that percent signs encode.
-fn decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = text.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
-        match code.filter(|_| bytes[at] == b'%') {
-            Some(byte) => out.push(byte),
-            None => out.push(bytes[at]),
-        }
-        at += if bytes[at] == b'%' && code.is_some() { 3 } else { 1 };
-    }
-    out
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use packfs_blocks::name;
+use packfs_blocks::percent::{self, is_unreserved};
 use packfs_image::AnyImage;
 use packfs_image::image::{Entry, FileType, Nid};
 use packfs_image::placement::PlacedPiece;
@@ -117,7 +118,7 @@ fn describe_entry(image: &dyn packfs_image::Image, entry: &Entry) -> Result<List
     };
     Ok(ListingRow {
         name: name::encode(&entry.name).into_owned(),
-        url: url::encode(&entry.name) + end,
+        url: percent::encode(&entry.name, is_unreserved) + end,
         kind: type_name(&stat.kind),
         size,
         target,

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use packfs_blocks::name::display;
 use packfs_blocks::page::LOOK;
+use packfs_blocks::percent::{self, is_unreserved};
 use packfs_blocks::units::Size;
 use packfs_image::AnyImage;
 
-use crate::http::url;
 use crate::served::ServedImage;
 
 const STYLE: &str = include_str!("../assets/list.css");
@@ -52,7 +52,7 @@ pub(crate) fn render_page<'s>(images: impl Iterator<Item = &'s ServedImage> + Cl
 fn render_item(served: &ServedImage) -> String {
     // Names come from files, and may be anything.
     let name = escape(&display(Path::new(&served.name)).to_string());
-    let place = url::encode(served.name.as_bytes());
+    let place = percent::encode(served.name.as_bytes(), is_unreserved);
     let (format, codecs) = match &*served.image {
         AnyImage::Squashfs(reader) => ("SquashFS", vec![reader.superblock().codec.name()]),
         AnyImage::Erofs(reader) => ("EROFS", reader.superblock().compression.iter().map(|one| one.name()).collect()),

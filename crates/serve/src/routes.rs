@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use packfs_blocks::Digest;
+use packfs_blocks::percent::{self, is_unreserved};
 use packfs_image::image::FileType;
 use packfs_image::sink::tar;
 use serde::Serialize;
 
 use crate::api;
 use crate::http::condition::ContentVersion;
+use crate::http::date;
 use crate::http::request::HttpRequest;
 use crate::http::response::HttpResponse;
-use crate::http::{date, url};
 use crate::metrics::ServerMetrics;
 use crate::served::{ResolvedEntry, ServedFile, ServedImage, SubdirImage};
 use crate::{Error, Result, explorer, list, types};
@@ -102,7 +103,7 @@ impl ImageRoutes {
         if rest.is_empty() && !request.raw_path.ends_with('/') {
             // Links on the page are relative to the directory.
             let moved = HttpResponse::new(301, "text/plain; charset=utf-8", "");
-            let location = format!("/{}/", url::encode(first));
+            let location = format!("/{}/", percent::encode(first, is_unreserved));
             return RoutedAnswer::without_image("index", Ok(moved.with("Location", location)));
         }
         self.answer_about(placed, request, rest)
@@ -250,7 +251,7 @@ pub(crate) fn json_stream(value: impl Serialize + 'static) -> HttpResponse {
 
 /// Names a file to be stored, whatever bytes its name has.
 fn attachment(name: &[u8]) -> String {
-    format!("attachment; filename*=UTF-8''{}", url::encode(name))
+    format!("attachment; filename*=UTF-8''{}", percent::encode(name, is_unreserved))
 }
 
 /// Makes the page that explores an image.

@@ -206,31 +206,9 @@ pub fn describe_error(error: &Error) -> String {
     serde_json::to_string(&RequestFailure { code, message }).unwrap_or_default()
 }
 
-/// Returns the bytes of a path or name that [`name::encode`] made text of.
-pub(crate) fn decode_name(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escaped = (bytes[at] == b'%').then(|| bytes.get(at + 1..at + 3)).flatten();
-        let value = escaped.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        decoded.push(value.unwrap_or(bytes[at]));
-        at += if value.is_some() { 3 } else { 1 };
-    }
-    decoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_name_survives_as_text() {
-        for bytes in [&b"plain"[..], "größe".as_bytes(), b"100%", b"%41", b"\xff\xfe/%", b""] {
-            assert_eq!(decode_name(&name::encode(bytes)), bytes);
-        }
-        assert_eq!(decode_name("50% of %zz %"), b"50% of %zz %", "what is no escape stays");
-    }
 
     #[test]
     fn requests_are_checked() {

@@ -12,8 +12,7 @@ use packfs_image::{AnyImage, Error, OpenOptions, Part, Progress, ReadAt, Result,
 
 use crate::pages::FetchedPages;
 use crate::request::{
-    AttributeFacts, CheckStep, DirectoryListing, EntryFacts, FindingFacts, ImageFacts, ImageRequest, decode_name,
-    describe_error,
+    AttributeFacts, CheckStep, DirectoryListing, EntryFacts, FindingFacts, ImageFacts, ImageRequest, describe_error,
 };
 
 /// Maximum length of a read: what a page decodes without freezing.
@@ -98,7 +97,7 @@ impl ImageSession {
             }
             ImageRequest::Stat { path, follow } => {
                 let nid = find(image, path, *follow)?;
-                let path = decode_name(path);
+                let path = name::decode(path);
                 let entry_name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
                 json(&EntryFacts::new(entry_name, nid, &image.stat(nid)?))
             }
@@ -123,8 +122,8 @@ impl ImageSession {
             }
             ImageRequest::TarHeader { path, place, first_place } => {
                 let nid = find(image, path, false)?;
-                let first_place = first_place.as_deref().map(decode_name);
-                tar::member_header(image, &decode_name(place), nid, first_place.as_deref()).map(RequestOutcome::Bytes)
+                let first_place = first_place.as_deref().map(name::decode);
+                tar::member_header(image, &name::decode(place), nid, first_place.as_deref()).map(RequestOutcome::Bytes)
             }
             ImageRequest::Check { step } => json(&check(image, &self.pages, *step)?),
         }
@@ -152,7 +151,7 @@ fn json(answer: &impl serde::Serialize) -> Result<RequestOutcome> {
 
 /// Returns the inode at a path.
 fn find(image: &dyn Image, path: &str, follow: bool) -> Result<Nid> {
-    let bytes = decode_name(path);
+    let bytes = name::decode(path);
     let found = if follow { resolve(image, &bytes)? } else { lookup(image, &bytes)? };
     found.ok_or_else(|| Error::NotFound { path: path.into() })
 }

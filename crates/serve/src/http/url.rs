@@ -1,4 +1,4 @@
-//! Percent-encoding, in both directions, exactly once.
+//! Paths and parameters of requests: decoded exactly once.
 
 use packfs_blocks::hex::byte_of_digits;
 
@@ -14,18 +14,6 @@ pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
         out.push(byte_of_digits(*rest.next()?, *rest.next()?)?);
     }
     Some(out)
-}
-
-/// Encodes everything but the unreserved characters of RFC 3986.
-pub(crate) fn encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 /// Splits the path of a request into decoded components, without empty ones. `None` unless each can be the name of a
@@ -72,12 +60,5 @@ mod tests {
             let expected = expected.map(|parts| parts.iter().map(|part| part.to_vec()).collect());
             assert_eq!(components(path.as_bytes()), expected, "{path}");
         }
-    }
-
-    #[test]
-    fn every_byte_survives_encoding() {
-        let all: Vec<u8> = (0..=255).collect();
-        assert_eq!(decode(encode(&all).as_bytes()).unwrap(), all);
-        assert_eq!(encode("a b/ü".as_bytes()), "a%20b%2F%C3%BC");
     }
 }

@@ -1,6 +1,6 @@
 //! Tar archives as a source: v7, ustar, GNU and pax.
 //!
-//! - `format`, `header`, `pax`, `unescape`, `acl`, `sparse`: check blocks and records.
+//! - `format`, `header`, `pax`, `acl`, `sparse`: check blocks and records.
 //! - `members`: reads one member after the other, which `archive` adds to a tree.
 
 use self::members::MemberReader;
@@ -21,7 +21,6 @@ mod pax;
 mod sparse;
 #[cfg(test)]
 pub(crate) mod tests;
-mod unescape;
 
 /// Returns the name of the member whose first header is next.
 pub(super) fn name_of(input: SeekableInput) -> Option<Vec<u8>> {

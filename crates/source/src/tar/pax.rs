@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use packfs_blocks::percent;
 use packfs_blocks::units::beyond;
 
-use super::unescape::{gnu_unescape, percent_decode};
 use crate::archive::input::DataRegion;
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
@@ -98,11 +98,12 @@ impl PaxRecords {
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), &'static str> {
         if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-            return self.set_xattr(&gnu_unescape(name), value);
+            // The only escapes that GNU tar writes: `%3D` for `=`, and `%25` for `%`.
+            return self.set_xattr(&percent::decode_wanted(name, |byte| matches!(byte, b'=' | b'%')), value);
         }
         if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
             let value = decode_base64(value).ok_or("the value is not base 64")?;
-            return self.set_xattr(&percent_decode(name), &value);
+            return self.set_xattr(&percent::decode(name), &value);
         }
         match key {
             b"path" => self.path = name(value)?,

@@ -1,11 +1,11 @@
 //! The index for updates of an image that is being built.
 
-use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use packfs_blocks::percent::{self, is_unreserved};
 use packfs_blocks::{Output, Progress};
 use packfs_delta::PatchEffort;
 use packfs_delta::zsync::{IndexOptions, ZsyncIndex};
@@ -56,21 +56,8 @@ pub(in crate::commands) fn index_options(image: &Path, url: Option<String>) -> I
         // A name that would break the line is left out, as readers can do without.
         let text = file_name.to_str().filter(|name| !name.contains(char::is_control) && name.len() <= NAME_MAX);
         all.file_name = text.map(str::to_owned);
-        all.url = Some(url.unwrap_or_else(|| as_url(file_name.as_bytes())));
+        all.url = Some(url.unwrap_or_else(|| percent::encode(file_name.as_bytes(), is_unreserved)));
     })
-}
-
-/// Returns the relative address of a file, with everything encoded but unreserved characters (RFC 3986, section 2.3).
-fn as_url(file_name: &[u8]) -> String {
-    let mut url = String::new();
-    for byte in file_name {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-            url.push(char::from(*byte));
-        } else {
-            let _ = write!(url, "%{byte:02X}");
-        }
-    }
-    url
 }
 
 #[cfg(test)]
@@ -80,7 +67,7 @@ mod tests {
     #[test]
     fn names_become_addresses() {
         for (name, url) in [("root-1.sqfs", "root-1.sqfs"), ("a b:1%.img", "a%20b%3A1%25.img"), ("ü", "%C3%BC")] {
-            assert_eq!(as_url(name.as_bytes()), url);
+            assert_eq!(index_options(Path::new(name), None).url.as_deref(), Some(url));
         }
     }
 }

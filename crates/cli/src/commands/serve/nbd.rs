@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use packfs_blocks::percent::{self, is_unreserved};
 use packfs_dump::Set;
 use packfs_dump::set::ExtentContent;
 use packfs_image::AnyImage;
@@ -126,26 +127,15 @@ impl HoleMap for DumpHoles {
 
 /// Returns the address of an export as NBD's clients take it.
 fn export_uri(address: &NbdAddress, name: &str) -> Result<String> {
+    let encode = |bytes| percent::encode(bytes, |byte| is_unreserved(byte) || byte == b'/');
+    let name = encode(name.as_bytes());
     Ok(match address {
-        NbdAddress::Tcp(address) => format!("nbd://{address}/{}", percent_encode(name.as_bytes())),
+        NbdAddress::Tcp(address) => format!("nbd://{address}/{name}"),
         NbdAddress::Unix(path) => {
             let path: PathBuf = std::path::absolute(path).context("cannot find the working directory")?;
-            format!(
-                "nbd+unix:///{}?socket={}",
-                percent_encode(name.as_bytes()),
-                percent_encode(path.as_os_str().as_bytes())
-            )
+            format!("nbd+unix:///{name}?socket={}", encode(path.as_os_str().as_bytes()))
         }
     })
-}
-
-/// Returns bytes as they may stand in an address.
-fn percent_encode(bytes: &[u8]) -> String {
-    let one = |byte: &u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(*byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    bytes.iter().map(one).collect()
 }
 
 #[cfg(test)]
