@@ -25,7 +25,8 @@ const PIECE_TIME: Duration = Duration::from_secs(60);
 const FORGET: usize = 64 << 10;
 
 /// Serves a connection until one side ends it.
-pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot) {
+pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot<TcpStream>) {
+    shared.metrics.connections.fetch_add(1, Relaxed);
     // Answers are written in whole pieces, which need not wait to be collected.
     let _ = slot.stream.set_nodelay(true);
     let mut out = ClientOutput { stream: &slot.stream, shared };

@@ -1,8 +1,8 @@
 //! Serves SquashFS and EROFS images over HTTP and as network block devices ([`nbd`]), and draws the page that explores
 //! them in a browser.
 //!
-//! The path of a request: `server` accepts a connection and `slots` bounds their number; `connection` reads requests
-//! with deadlines; `access` refuses foreign names and missing tokens; `routes` finds the answer; `http` has what
+//! The path of a request: `server` listens, `accept` takes a connection and `slots` bounds their number; `connection`
+//! reads requests with deadlines; `access` refuses foreign names and missing tokens; `routes` finds the answer; `http` has what
 //! belongs to the protocol alone. A response is a value, which the connection sends.
 //!
 //! ```no_run
@@ -27,6 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod accept;
 mod access;
 mod api;
 mod connection;

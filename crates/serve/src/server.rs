@@ -1,18 +1,16 @@
-//! The server: listens, gives each connection a thread, ends on demand.
+//! The server of HTTP: its options, and what all of its connections share.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
-use std::time::Duration;
 
 use packfs_blocks::name::display;
 use packfs_blocks::threads;
 use packfs_blocks::trouble::{LineReceiver, TroubleReporter};
-use rustix::net::{Shutdown, shutdown};
 
+use crate::accept::{serve_connections, stop_serving};
 use crate::access::AccessRules;
 use crate::connection;
 use crate::http::request::HttpRequest;
@@ -20,11 +18,9 @@ use crate::http::response::HttpResponse;
 use crate::metrics::ServerMetrics;
 use crate::routes::ImageRoutes;
 use crate::served::ServedImage;
-use crate::slots::ConnectionSlots;
+use crate::slots::{ConnectionSlots, CrowdPolicy};
 use crate::{Error, Result};
 
-/// Time to wait if the system has no room for another connection: short for clients, long enough not to spin.
-const PAUSE: Duration = Duration::from_millis(50);
 /// Stack of a connection's thread: reading follows no recursion deeper than a few formats.
 const STACK: usize = 1 << 20;
 
@@ -74,7 +70,7 @@ impl fmt::Debug for HttpServer {
 pub(crate) struct HttpServerState {
     pub(crate) routes: ImageRoutes,
     pub(crate) access: AccessRules,
-    pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) slots: Arc<ConnectionSlots<TcpStream>>,
     pub(crate) metrics: ServerMetrics,
     trouble: TroubleReporter,
 }
@@ -113,7 +109,7 @@ impl HttpServer {
         let shared = HttpServerState {
             routes: ImageRoutes::new(images),
             access: AccessRules::new(address, name.as_deref(), token),
-            slots: Arc::new(ConnectionSlots::new(connections)),
+            slots: Arc::new(ConnectionSlots::new(connections, CrowdPolicy::Wait)),
             metrics: ServerMetrics::default(),
             trouble: TroubleReporter::new(report),
         };
@@ -132,14 +128,10 @@ impl HttpServer {
 
     /// Serves until it is stopped.
     pub fn serve(&self) {
-        while !self.shared.slots.is_stopped() {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.give_thread(stream),
-                Err(error) if gone_again(&error) => {}
-                // Out of descriptors, or of memory: some will be free soon.
-                Err(_) => thread::sleep(PAUSE),
-            }
-        }
+        let accept = || self.listener.accept().map(|(stream, _)| stream);
+        let starter = threads::named("packfs-serve").stack(STACK);
+        let shared = Arc::clone(&self.shared);
+        serve_connections(&self.shared.slots, accept, &starter, move |slot| connection::serve(&shared, &slot));
     }
 
     /// Answers requests as a connection would, without one: writes the responses to `requests`, up to the first that is
@@ -147,39 +139,18 @@ impl HttpServer {
     pub fn answer(&self, requests: &[u8], out: &mut dyn io::Write) {
         connection::converse(&self.shared, requests, out);
     }
-
-    fn give_thread(&self, stream: TcpStream) {
-        let Some(slot) = self.shared.slots.enter(stream) else { return };
-        self.shared.metrics.connections.fetch_add(1, Relaxed);
-        let shared = Arc::clone(&self.shared);
-        let thread = threads::named("packfs-serve").stack(STACK);
-        // Without a thread the others wait until this connection ends.
-        if let Err(((shared, slot), _)) =
-            thread.start_with((shared, slot), |(shared, slot)| connection::serve(&shared, &slot))
-        {
-            connection::serve(&shared, &slot);
-        }
-    }
-}
-
-/// Returns true if a connection ended before it was taken.
-fn gone_again(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
 }
 
 /// Ends a [`HttpServer`].
 #[derive(Debug, Clone)]
 pub struct HttpStopper {
-    slots: Arc<ConnectionSlots>,
+    slots: Arc<ConnectionSlots<TcpStream>>,
     listener: Arc<TcpListener>,
 }
 
 impl HttpStopper {
     /// Ends all connections; [`HttpServer::serve`] returns.
     pub fn stop(&self) {
-        self.slots.stop();
-        // Wakes the thread that waits for a connection, with an error. Connecting to it would take a descriptor, and there
-        // may be none.
-        let _ = shutdown(&*self.listener, Shutdown::Both);
+        stop_serving(&self.slots, &*self.listener);
     }
 }

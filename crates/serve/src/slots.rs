@@ -1,54 +1,69 @@
-//! The connections that are served at once: a bounded number. If there are no more, a connection that has not sent a
-//! request for a while makes room for one that waits.
+//! The connections that are served at once: a bounded number. If there are no more, another one waits or is refused.
 
 use std::collections::BTreeMap;
-use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown, shutdown};
 
 /// Time that a connection may take for a request although others wait.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// What becomes of a connection for which there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CrowdPolicy {
+    /// It waits. One that has not sent a request for a while makes room.
+    Wait,
+    /// It is closed.
+    Refuse,
+}
+
 /// All open connections.
 #[derive(Debug)]
-pub(crate) struct ConnectionSlots {
+pub(crate) struct ConnectionSlots<Stream> {
     max: usize,
-    state: Mutex<SlotTable>,
+    policy: CrowdPolicy,
+    state: Mutex<SlotTable<Stream>>,
     left: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct SlotTable {
+#[derive(Debug)]
+struct SlotTable<Stream> {
     next: u64,
-    open: BTreeMap<u64, OpenConnection>,
+    open: BTreeMap<u64, OpenConnection<Stream>>,
     stopped: bool,
 }
 
 #[derive(Debug)]
-struct OpenConnection {
-    stream: Arc<TcpStream>,
+struct OpenConnection<Stream> {
+    stream: Arc<Stream>,
     /// Since when a request is waited for; `None` while one is answered.
     waiting: Option<Instant>,
 }
 
 /// The place of a connection, free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct ConnectionSlot {
-    slots: Arc<ConnectionSlots>,
+pub(crate) struct ConnectionSlot<Stream> {
+    slots: Arc<ConnectionSlots<Stream>>,
     number: u64,
-    pub(crate) stream: Arc<TcpStream>,
+    pub(crate) stream: Arc<Stream>,
 }
 
-impl ConnectionSlots {
-    pub(crate) fn new(max: usize) -> Self {
+impl<Stream: AsFd> ConnectionSlots<Stream> {
+    pub(crate) fn new(max: usize, policy: CrowdPolicy) -> Self {
+        let state = SlotTable { next: 0, open: BTreeMap::new(), stopped: false };
         // At least one, or nobody could ever enter.
-        ConnectionSlots { max: max.max(1), state: Mutex::default(), left: Condvar::new() }
+        ConnectionSlots { max: max.max(1), policy, state: Mutex::new(state), left: Condvar::new() }
     }
 
-    /// Waits for a place and takes it; `None` once it is stopped.
-    pub(crate) fn enter(self: &Arc<Self>, stream: TcpStream) -> Option<ConnectionSlot> {
+    /// Takes a place, for which it may have to wait; `None` if the connection is refused, or all are stopped.
+    pub(crate) fn enter(self: &Arc<Self>, stream: Stream) -> Option<ConnectionSlot<Stream>> {
         let mut state = self.state();
         while state.open.len() >= self.max && !state.stopped {
+            if self.policy == CrowdPolicy::Refuse {
+                return None;
+            }
             // Also a timeout: a connection becomes old enough without anything that would wake this.
             state.push_out();
             state = self.left.wait_timeout(state, GRACE / 10).unwrap_or_else(PoisonError::into_inner).0;
@@ -80,7 +95,7 @@ impl ConnectionSlots {
         state.stopped = true;
         for open in state.open.values() {
             // Threads that read or write return at once.
-            let _ = open.stream.shutdown(Shutdown::Both);
+            let _ = shutdown(&*open.stream, Shutdown::Both);
         }
         self.left.notify_all();
     }
@@ -88,25 +103,27 @@ impl ConnectionSlots {
     pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped
     }
+}
 
-    fn state(&self) -> MutexGuard<'_, SlotTable> {
+impl<Stream> ConnectionSlots<Stream> {
+    fn state(&self) -> MutexGuard<'_, SlotTable<Stream>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl SlotTable {
+impl<Stream: AsFd> SlotTable<Stream> {
     /// Ends the connection that has been waiting for a request for the longest time, if that is long enough.
     fn push_out(&mut self) {
         let waiting = self.open.values_mut().filter(|open| open.waiting.is_some_and(|since| since.elapsed() >= GRACE));
         if let Some(open) = waiting.min_by_key(|open| open.waiting) {
-            let _ = open.stream.shutdown(Shutdown::Both);
+            let _ = shutdown(&*open.stream, Shutdown::Both);
             // Not chosen twice before its thread has noticed.
             open.waiting = None;
         }
     }
 }
 
-impl ConnectionSlot {
+impl<Stream> ConnectionSlot<Stream> {
     /// Notes that a request is waited for, or that one is answered.
     pub(crate) fn set_waiting(&self, waiting: bool) {
         if let Some(open) = self.slots.state().open.get_mut(&self.number) {
@@ -115,7 +132,7 @@ impl ConnectionSlot {
     }
 }
 
-impl Drop for ConnectionSlot {
+impl<Stream> Drop for ConnectionSlot<Stream> {
     fn drop(&mut self) {
         self.slots.state().open.remove(&self.number);
         self.slots.left.notify_all();

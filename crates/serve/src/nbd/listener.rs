@@ -52,19 +52,21 @@ impl SocketListener {
         }
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        match self {
-            SocketListener::Unix { listener, .. } => listener.as_fd(),
-            SocketListener::Tcp(listener) => listener.as_fd(),
-        }
-    }
-
     /// Removes the file of the socket, unless another server has taken the path.
     pub(super) fn remove(&self) {
         if let SocketListener::Unix { path, file, .. } = self
             && identity(path).is_ok_and(|now| now == *file)
         {
             let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for SocketListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            SocketListener::Unix { listener, .. } => listener.as_fd(),
+            SocketListener::Tcp(listener) => listener.as_fd(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Serves images and other bytes as read-only disks, by the Network Block Device protocol.
 //!
-//! The path of a client: `server` accepts it and bounds the number of connections; `handshake` agrees on an export and
+//! The path of a client: `server` listens, and takes it as that of HTTP does; `handshake` agrees on an export and
 //! on what the client understands; `transmission` takes requests, which a few threads answer in any order by `answer`.
 //! `wire` has the numbers of the protocol and takes messages apart; `stream` hides the kind of socket and has the
 //! deadlines; `listener` makes and removes sockets. The protocol is that of

@@ -1,27 +1,22 @@
-//! The server: listens, gives each connection a thread, ends on demand.
+//! The server: its options, and what all of its connections share.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
 use packfs_blocks::name::display;
 use packfs_blocks::threads;
 use packfs_blocks::trouble::{LineReceiver, TroubleReporter};
-use rustix::net::{Shutdown, shutdown};
 
 use super::exports::{ExportList, NbdExport};
 use super::listener::SocketListener;
 use super::session;
 use super::stream::ClientStream;
+use crate::accept::{serve_connections, stop_serving};
+use crate::slots::{ConnectionSlot, ConnectionSlots, CrowdPolicy};
 use crate::{Error, Result};
 
-/// Time to wait if the system has no room for another connection: short for clients, long enough not to spin.
-const PAUSE: Duration = Duration::from_millis(50);
 /// Stack of a connection's thread, which takes requests.
 const STACK: usize = 256 << 10;
 
@@ -73,7 +68,6 @@ pub struct NbdServer {
     shared: Arc<NbdServerState>,
     address: NbdAddress,
     threads: usize,
-    connections: usize,
 }
 
 /// State that all connections share.
@@ -82,15 +76,7 @@ struct NbdServerState {
     listener: SocketListener,
     exports: ExportList,
     trouble: TroubleReporter,
-    open: Mutex<StreamTable>,
-}
-
-/// The open connections.
-#[derive(Debug, Default)]
-struct StreamTable {
-    next: u64,
-    streams: BTreeMap<u64, Arc<ClientStream>>,
-    stopped: bool,
+    slots: Arc<ConnectionSlots<ClientStream>>,
 }
 
 impl NbdServer {
@@ -113,8 +99,9 @@ impl NbdServer {
         let address = listener.address()?.map_or(address.clone(), NbdAddress::Tcp);
         let exports = ExportList::new(exports);
         let trouble = TroubleReporter::new(report);
-        let shared = NbdServerState { listener, exports, trouble, open: Mutex::default() };
-        Ok(NbdServer { shared: Arc::new(shared), address, threads: threads.max(1), connections: connections.max(1) })
+        let slots = Arc::new(ConnectionSlots::new(connections, CrowdPolicy::Refuse));
+        let shared = NbdServerState { listener, exports, trouble, slots };
+        Ok(NbdServer { shared: Arc::new(shared), address, threads: threads.max(1) })
     }
 
     /// Returns the address that it listens on.
@@ -134,62 +121,21 @@ impl NbdServer {
 
     /// Serves until it is stopped.
     pub fn serve(&self) {
-        while !self.shared.open().stopped {
-            match self.shared.listener.accept() {
-                Ok(stream) => self.give_thread(stream),
-                Err(error) if is_over(&error) => {}
-                // Out of descriptors, or of memory: some will be free soon.
-                Err(_) => thread::sleep(PAUSE),
-            }
-        }
-    }
-
-    fn give_thread(&self, stream: ClientStream) {
-        let Some((number, stream)) = self.shared.enter(stream, self.connections) else { return };
         let shared = Arc::clone(&self.shared);
         let threads = self.threads;
-        let thread = threads::named("packfs-nbd").stack(STACK);
-        let serve = move |stream: Arc<ClientStream>| {
+        let serve = move |slot: ConnectionSlot<ClientStream>| {
             // What a client does wrong ends its connection, and is nobody else's business.
-            let _ = session::serve(&shared.exports, &stream, threads, &shared.trouble);
-            stream.hang_up();
-            shared.open().streams.remove(&number);
+            let _ = session::serve(&shared.exports, &slot.stream, threads, &shared.trouble);
+            slot.stream.hang_up();
         };
-        // Without a thread the others wait until this connection ends.
-        if let Err((stream, _)) = thread.start_with(stream, serve.clone()) {
-            serve(stream);
-        }
+        let starter = threads::named("packfs-nbd").stack(STACK);
+        serve_connections(&self.shared.slots, || self.shared.listener.accept(), &starter, serve);
     }
 }
 
 impl Drop for NbdServer {
     fn drop(&mut self) {
         self.shared.listener.remove();
-    }
-}
-
-/// Returns true if a connection ended before it was taken, or no more are to be taken.
-fn is_over(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, Interrupted, InvalidInput};
-    matches!(error.kind(), ConnectionAborted | Interrupted | InvalidInput)
-}
-
-impl NbdServerState {
-    /// Takes a connection, unless there are too many.
-    fn enter(&self, stream: ClientStream, most: usize) -> Option<(u64, Arc<ClientStream>)> {
-        let mut open = self.open();
-        if open.stopped || open.streams.len() >= most {
-            return None;
-        }
-        let number = open.next;
-        let stream = Arc::new(stream);
-        open.next += 1;
-        open.streams.insert(number, Arc::clone(&stream));
-        Some((number, stream))
-    }
-
-    fn open(&self) -> MutexGuard<'_, StreamTable> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,10 +146,6 @@ pub struct NbdStopper(Arc<NbdServerState>);
 impl NbdStopper {
     /// Ends all connections; [`NbdServer::serve`] returns.
     pub fn stop(&self) {
-        let mut open = self.0.open();
-        open.stopped = true;
-        open.streams.values().for_each(|stream| stream.hang_up());
-        // Wakes whoever waits for a connection, with an error; closing the socket would not.
-        let _ = shutdown(self.0.listener.fd(), Shutdown::Both);
+        stop_serving(&self.0.slots, &self.0.listener);
     }
 }

@@ -1,9 +1,12 @@
 //! A connection by either kind of socket, with deadlines.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown, shutdown};
 
 /// Time for a piece of an answer. Pieces have at most a few hundred KiB, so even a slow line manages one.
 const PIECE_TIME: Duration = Duration::from_secs(60);
@@ -18,10 +21,7 @@ pub(super) enum ClientStream {
 impl ClientStream {
     /// Ends the connection: whoever reads or writes stops at once.
     pub(super) fn hang_up(&self) {
-        let _ = match self {
-            ClientStream::Unix(stream) => stream.shutdown(Shutdown::Both),
-            ClientStream::Tcp(stream) => stream.shutdown(Shutdown::Both),
-        };
+        let _ = shutdown(self, Shutdown::Both);
     }
 
     /// Answers are whole, so none waits for another.
@@ -49,6 +49,15 @@ impl ClientStream {
         match self {
             ClientStream::Unix(stream) => (&*stream).write(buf),
             ClientStream::Tcp(stream) => (&*stream).write(buf),
+        }
+    }
+}
+
+impl AsFd for ClientStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            ClientStream::Unix(stream) => stream.as_fd(),
+            ClientStream::Tcp(stream) => stream.as_fd(),
         }
     }
 }
