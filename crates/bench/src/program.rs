@@ -7,9 +7,10 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
+use packfs_blocks::mutex;
 use packfs_blocks::threads::start_program;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -90,7 +91,7 @@ pub fn kill_all() {
 }
 
 fn signal_all(signal: Signal) {
-    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut programs = mutex::lock(&PROGRAMS);
     programs.ending = true;
     for (_, handle) in &programs.running {
         // Fails if it has already ended.
@@ -100,7 +101,7 @@ fn signal_all(signal: Signal) {
 
 fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Child, RunningProgram)> {
     // Held while a program starts: otherwise one could start between `end_all` and its registration.
-    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut programs = mutex::lock(&PROGRAMS);
     if programs.ending {
         return Err(Error::Interrupted);
     }
@@ -118,7 +119,7 @@ struct RunningProgram(u32);
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut programs = mutex::lock(&PROGRAMS);
         programs.running.retain(|(id, _)| *id != self.0);
     }
 }

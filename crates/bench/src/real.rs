@@ -6,6 +6,7 @@
 use std::sync::{Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use packfs_blocks::mutex;
 use packfs_blocks::threads;
 use packfs_codec::{Decoder, Encoder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -197,8 +198,7 @@ impl CodecMachine {
             let start = Instant::now();
             let cpu = thread_time();
             loop {
-                // A poisoned lock is harmless: only the batch of the thread that panicked is missing.
-                let batch = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+                let batch = mutex::lock(&queue).pop();
                 let Some(batch) = batch else { break };
                 for block in batch {
                     step(worker, block)?;

@@ -2,9 +2,10 @@
 
 use packfs_image::name::display;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use packfs_blocks::mutex;
 use tempfile::TempDir;
 
 use crate::{Error, Result};
@@ -26,7 +27,7 @@ pub struct ScratchDir(TempDir);
 
 /// Removes all directories in use, before this process ends at once. Can be called from any thread.
 pub fn remove_all() {
-    let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    let in_use = mutex::lock(&IN_USE);
     for dir in in_use.iter() {
         for _ in 0..TRIES {
             // Errors cannot be reported any more.
@@ -56,7 +57,7 @@ impl ScratchDir {
     /// Creates a directory in `parent` whose name begins with `prefix`.
     pub fn within(parent: &Path, prefix: &str) -> Result<Self> {
         // Held until the directory is registered, or `remove_all` could miss it.
-        let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = mutex::lock(&IN_USE);
         let made = tempfile::Builder::new().prefix(prefix).tempdir_in(parent).map_err(Error::io(parent))?;
         in_use.push(made.path().to_owned());
         Ok(ScratchDir(made))
@@ -77,7 +78,7 @@ impl Drop for ScratchDir {
     fn drop(&mut self) {
         // It remains registered until it is removed, because a signal may arrive in between.
         let _ = std::fs::remove_dir_all(self.path());
-        IN_USE.lock().unwrap_or_else(PoisonError::into_inner).retain(|dir| dir != self.path());
+        mutex::lock(&IN_USE).retain(|dir| dir != self.path());
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use crate::mutex;
 
 /// Number of free buffers to keep: those of a few threads that decode at the same time.
 const FREE: usize = 8;
@@ -70,7 +72,7 @@ impl BlockShelf {
         if most > self.len {
             return vec![0; most];
         }
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = mutex::lock(&self.free).pop();
         free.unwrap_or_else(|| vec![0; self.len])
     }
 
@@ -79,7 +81,7 @@ impl BlockShelf {
         if bytes.len() != self.len {
             return;
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = mutex::lock(&self.free);
         if free.len() < FREE {
             free.push(bytes);
         }

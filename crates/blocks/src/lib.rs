@@ -9,7 +9,7 @@
 //! - [`name`]: file names, which are arbitrary bytes, as text; [`hex`]: bytes as hexadecimal digits;
 //!   [`percent`]: as addresses have them.
 //! - [`options!`]: the way to change options.
-//! - [`threads`]: start of all threads, within the limits of the process.
+//! - [`threads`]: start of all threads, within the limits of the process; [`mutex`]: locks.
 //! - [`system`]: the seam to the operating system.
 //! - [`descriptors`]: the number of files that may still be opened.
 //! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage; [`trouble`]: errors while serving.
@@ -33,6 +33,7 @@ pub mod encode;
 pub mod hash;
 pub mod hex;
 pub mod io;
+pub mod mutex;
 pub mod name;
 mod options;
 pub mod page;

@@ -4,8 +4,10 @@
 //! program.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
+
+use crate::mutex;
 
 /// Makes a place for one result, and the right to fill it.
 pub(crate) fn slot<T>() -> (SlotFiller<T>, Arc<ResultSlot<T>>) {
@@ -32,20 +34,15 @@ impl<T> fmt::Debug for ResultSlot<T> {
 }
 
 impl<T> ResultSlot<T> {
-    /// Locks the state. Nothing panics while it is locked, so it is whole even if a thread died.
-    fn state(&self) -> MutexGuard<'_, SlotState<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns true if [`wait`](Self::wait) would return immediately.
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(*self.state(), SlotState::Full(_) | SlotState::Abandoned)
+        matches!(*mutex::lock(&self.0), SlotState::Full(_) | SlotState::Abandoned)
     }
 
     /// Waits for the result; `None` if there will be none.
     pub(crate) fn wait(&self) -> Option<T> {
         loop {
-            let mut state = self.state();
+            let mut state = mutex::lock(&self.0);
             // `Abandoned` stands in while the state is looked at, and stays once the result is taken.
             match std::mem::replace(&mut *state, SlotState::Abandoned) {
                 SlotState::Full(value) => return Some(value),
@@ -60,7 +57,7 @@ impl<T> ResultSlot<T> {
 
     /// Ends the wait, if there is one: waking costs a system call, so it is done for a sleeper only.
     fn end(&self, with: SlotState<T>) {
-        let before = std::mem::replace(&mut *self.state(), with);
+        let before = std::mem::replace(&mut *mutex::lock(&self.0), with);
         if let SlotState::Awaited(thread) = before {
             thread.unpark();
         }

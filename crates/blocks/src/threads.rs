@@ -9,9 +9,10 @@
 use std::fmt;
 use std::io;
 use std::process::{Child, Command};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
+use crate::mutex;
 use crate::system;
 pub use crate::system::address_room;
 
@@ -157,12 +158,12 @@ static SHORTAGE: Mutex<Option<ThreadShortage>> = Mutex::new(None);
 
 /// Returns the worst shortage of worker threads of the process so far; `None` if all could be started.
 pub fn shortage() -> Option<ThreadShortage> {
-    SHORTAGE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    mutex::lock(&SHORTAGE).clone()
 }
 
 /// Keeps a shortage if it is the worst so far, for [`shortage`].
 pub fn tell_shortage(new: ThreadShortage) {
-    let mut worst = SHORTAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut worst = mutex::lock(&SHORTAGE);
     if worst.as_ref().is_none_or(|worst| new.started < worst.started) {
         *worst = Some(new);
     }

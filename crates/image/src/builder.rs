@@ -5,10 +5,11 @@
 use std::fmt;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use packfs_blocks::io::Storage;
+use packfs_blocks::mutex;
 use packfs_blocks::{Output, Progress};
 use packfs_codec::Choice;
 
@@ -205,7 +206,7 @@ impl<'a> Builder<'a> {
         let shared = Arc::new(Mutex::new(writer));
         let summary = self.store_in(shared.clone())?;
         let writer = Arc::into_inner(shared).ok_or_else(|| Error::Misuse("the image is still being written".into()))?;
-        Ok((writer.into_inner().unwrap_or_else(PoisonError::into_inner), summary))
+        Ok((mutex::into_inner(writer), summary))
     }
 
     /// Builds the image into storage that several threads write at any offset.

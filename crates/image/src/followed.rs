@@ -1,7 +1,9 @@
 //! Files of a remote image that are read in order: who has read the beginning of a file so will read the rest.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use packfs_blocks::mutex;
 
 use crate::image::Nid;
 
@@ -31,7 +33,7 @@ struct FollowedFile {
 impl FollowedFiles {
     /// Notes a read of a file of `size` bytes; returns the range to announce.
     pub(crate) fn note(&self, nid: Nid, offset: u64, len: usize, size: u64) -> Option<Range<u64>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = mutex::lock(&self.0);
         let end = offset.saturating_add(len as u64);
         let found = all.iter().position(|one| one.nid == nid).map(|at| all.remove(at));
         let in_order = |one: &FollowedFile| offset.abs_diff(one.next) <= JITTER;
@@ -52,7 +54,7 @@ impl FollowedFiles {
 
     /// Notes that a range of a file was announced.
     pub(crate) fn announced(&self, nid: Nid, range: &Range<u64>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = mutex::lock(&self.0);
         let found = all.iter().position(|one| one.nid == nid).map(|at| all.remove(at));
         let before = found.map_or(0, |one| one.until);
         put(&mut all, FollowedFile { nid, next: range.start, read: 0, until: range.end.max(before) });

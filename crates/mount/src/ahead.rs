@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use fuser::Notifier;
+use packfs_blocks::mutex;
 use packfs_image::Image;
 use packfs_image::image::Nid;
 
@@ -165,7 +166,7 @@ pub(crate) fn ahead(image: Arc<dyn Image>, nodes: NodeNumbers) -> (ReadAheadRequ
 impl ReadAheadRequests {
     /// Takes note of files that the kernel was told of, with their sizes.
     pub(crate) fn note_listing(&self, files: &[(Nid, u64)]) {
-        let Ok(mut order) = self.order.lock() else { return };
+        let mut order = mutex::lock(&self.order);
         for (nid, size) in files {
             // Empty files have nothing to store, and larger ones are read ahead by Linux.
             if let Some(size) = usize::try_from(*size).ok().filter(|size| (1..=FILE_MAX).contains(size)) {
@@ -176,7 +177,7 @@ impl ReadAheadRequests {
 
     /// Takes note of a request for the beginning of a file.
     pub(crate) fn note_request(&self, nid: Nid) {
-        let batch = self.order.lock().ok().and_then(|mut order| order.note_request(nid));
+        let batch = mutex::lock(&self.order).note_request(nid);
         if let Some(batch) = batch {
             // A full queue means that the thread that stores is behind; the kernel then asks for the files
             // itself, and whoever waits for this answer must not wait for the queue.
@@ -193,7 +194,7 @@ impl ReadAheadStore {
         for batch in self.batches {
             let middle = middle(&batch);
             for number in batch.filter(|number| *number != middle) {
-                let file = self.order.lock().ok().and_then(|mut order| order.take(number));
+                let file = mutex::lock(&self.order).take(number);
                 let Some((nid, size)) = file else { continue };
                 let Some(out) = bytes.get_mut(..size) else { continue };
                 // Who asks for a damaged file gets the error.

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use packfs_blocks::mutex;
 use packfs_image::image::Nid;
 use packfs_image::{Image, Result};
 
@@ -62,24 +63,22 @@ impl ListingCache {
         }
         // Without the lock: a slow directory must not keep the readers of others waiting.
         let listing = Arc::new(DirListing::read(image, dir)?);
-        if let Ok(mut kept) = self.0.lock() {
-            // Two threads may have read the same directory; the older copy leaves with the rest.
-            kept.push_front((dir, Arc::clone(&listing)));
-            let mut weight = 0;
-            let mut fits = |listing: &DirListing| {
-                weight += listing.weight();
-                weight <= CAPACITY
-            };
-            let fitting =
-                kept.iter().take(COUNT).map(|(_, listing)| listing).take_while(|listing| fits(listing)).count();
-            // At least the listing itself, or a large directory would be read again for each piece.
-            kept.truncate(fitting.max(1));
-        }
+        let mut kept = mutex::lock(&self.0);
+        // Two threads may have read the same directory; the older copy leaves with the rest.
+        kept.push_front((dir, Arc::clone(&listing)));
+        let mut weight = 0;
+        let mut fits = |listing: &DirListing| {
+            weight += listing.weight();
+            weight <= CAPACITY
+        };
+        let fitting = kept.iter().take(COUNT).map(|(_, listing)| listing).take_while(|listing| fits(listing)).count();
+        // At least the listing itself, or a large directory would be read again for each piece.
+        kept.truncate(fitting.max(1));
         Ok(listing)
     }
 
     fn find(&self, dir: Nid) -> Option<Arc<DirListing>> {
-        let kept = self.0.lock().ok()?;
+        let kept = mutex::lock(&self.0);
         kept.iter().find(|(nid, _)| *nid == dir).map(|(_, listing)| Arc::clone(listing))
     }
 }

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use packfs_blocks::mutex;
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
@@ -33,7 +34,7 @@ struct SearchState {
 impl PathFinder {
     /// Returns the first path that leads from `root` to an inode, as it may be shown; `None` if none is found in time.
     pub(crate) fn find(&self, image: &dyn Image, root: Nid, wanted: Nid) -> Option<String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = mutex::lock(&self.state);
         if let Some((nid, path)) = &state.last
             && *nid == wanted
         {

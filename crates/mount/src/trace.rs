@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use packfs_blocks::mutex;
 use packfs_image::image::Nid;
 
 /// Writes the path of each file when it is first read, a line each. Clones write to the same place.
@@ -35,20 +36,18 @@ impl ReadTrace {
 
     /// Returns the first error of writing.
     pub fn take_error(&self) -> Option<io::Error> {
-        self.0.lock().ok()?.failed.take()
+        mutex::lock(&self.0).failed.take()
     }
 
     /// Takes note of an inode's name.
     pub(crate) fn note_name(&self, dir: Nid, name: &[u8], nid: Nid) {
-        if let Ok(mut state) = self.0.lock() {
-            // The first name stays: a program may use several names of a file, and one line each is enough.
-            state.names.entry(nid).or_insert_with(|| (dir, name.into()));
-        }
+        // The first name stays: a program may use several names of a file, and one line each is enough.
+        mutex::lock(&self.0).names.entry(nid).or_insert_with(|| (dir, name.into()));
     }
 
     /// Writes a line for a file, if it is the first time.
     pub(crate) fn note_read(&self, root: Nid, nid: Nid) {
-        let Ok(mut state) = self.0.lock() else { return };
+        let mut state = mutex::lock(&self.0);
         if !state.read.insert(nid) {
             return;
         }

@@ -2,8 +2,9 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use packfs_blocks::mutex;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_image::build::{AnyOptions, Plan};
 use packfs_image::name::display;
@@ -146,14 +147,14 @@ impl SharedReader {
 
     /// Returns the digest of all that was read; `None` if it was taken already.
     fn into_digest(self) -> Option<BlobDigest> {
-        let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reader = mutex::lock(&self.0).take();
         reader.map(HashedReader::into_digest)
     }
 }
 
 impl Read for SharedReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = mutex::lock(&self.0);
         // A panic in another thread leaves a reader that is still sound: its next error tells more.
         reader.as_mut().map_or(Ok(0), |reader| reader.read(buf))
     }

@@ -1,8 +1,9 @@
 //! Layers that are built at the same time.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use packfs_blocks::mutex;
 use packfs_blocks::threads;
 use packfs_image::build::AnyOptions;
 
@@ -30,7 +31,7 @@ pub(crate) fn for_each_layer<T: Send>(
             if result.is_err() {
                 next.store(order.len(), Ordering::Relaxed);
             }
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+            mutex::lock(&results).push((number, result));
         }
     };
     std::thread::scope(|scope| {
@@ -43,7 +44,7 @@ pub(crate) fn for_each_layer<T: Send>(
         }
         run();
     });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut results = mutex::into_inner(results);
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use packfs_blocks::mutex;
 use ureq::http::{HeaderMap, Method, Request, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Proxy, SendBody};
@@ -219,7 +220,7 @@ impl HttpClient {
     fn agent(&self, url: &HttpUrl) -> Result<Agent, AttemptFailure> {
         let proxy = proxy::find_proxy(url, |name| std::env::var(name).ok());
         let key = (url.is_https(), proxy);
-        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut agents = mutex::lock(&self.agents);
         if let Some(agent) = agents.get(&key) {
             return Ok(agent.clone());
         }

@@ -2,10 +2,11 @@
 
 use std::io::Read;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use packfs_blocks::mutex;
 use packfs_blocks::threads;
 use ureq::Body;
 use ureq::http::{HeaderMap, Response};
@@ -263,14 +264,14 @@ impl VersionedObject {
 
     /// Sends a request, follows redirections and renews credentials where the origin can.
     fn send(&self, ask: &RangeRequest, version: &ObjectVersion) -> std::result::Result<Response<Body>, AttemptFailure> {
-        let known = self.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = mutex::lock(&self.target).clone();
         if let Some(target) = known {
             let response = self.client.get(&target, &range_headers(ask, version, target.auth().map(Into::into)))?;
             // A target may be valid for minutes only.
             if matches!(response.status().as_u16(), 200 | 206 | 412 | 416) {
                 return Ok(response);
             }
-            *self.target.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *mutex::lock(&self.target) = None;
         }
         let mut renewals = 0;
         loop {
@@ -308,7 +309,7 @@ impl VersionedObject {
             // With credentials only if the new address has its own: those of the origin are for its server.
             response = self.client.get(&url, &range_headers(ask, version, url.auth().map(Into::into)))?;
             if response.status().is_success() {
-                *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.clone());
+                *mutex::lock(&self.target) = Some(url.clone());
             }
         }
         match response.status().as_u16() {

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use packfs_blocks::mutex;
 use packfs_blocks::{ReadAt, threads};
 
 use crate::RemoteOptions;
@@ -139,7 +140,7 @@ impl RemoteObject {
 
 impl Drop for RemoteObject {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        mutex::lock(&self.shared.state).closed = true;
         self.shared.work.notify_all();
     }
 }
@@ -161,7 +162,7 @@ impl ReadAt for RemoteObject {
     fn will_read(&self, range: Range<u64>) {
         let first = range.start / UNIT;
         let end = range.end.min(self.len()).div_ceil(UNIT);
-        let mut state = self.shared.lock();
+        let mut state = mutex::lock(&self.shared.state);
         let most = self.shared.window();
         // A short range is no stream: it comes as a whole, while there is room for it.
         let now = match end.saturating_sub(first) {
@@ -175,7 +176,7 @@ impl ReadAt for RemoteObject {
     fn will_read_ranges(&self, ranges: &[Range<u64>]) {
         let len = self.len();
         let units_of = |range: &Range<u64>| range.start / UNIT..range.end.min(len).div_ceil(UNIT);
-        let mut state = self.shared.lock();
+        let mut state = mutex::lock(&self.shared.state);
         let most = usize::try_from(self.shared.window()).unwrap_or(usize::MAX);
         let now = state.scattered.announce(ranges.iter().flat_map(units_of), most);
         drop(self.shared.request_ahead(state, &now));
@@ -186,15 +187,11 @@ impl ReadAt for RemoteObject {
     }
 
     fn check_unchanged(&self) -> io::Result<()> {
-        self.shared.lock().over.clone().map_or(Ok(()), |error| Err(error.into()))
+        mutex::lock(&self.shared.state).over.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 }
 
 impl RemoteState {
-    fn lock(&self) -> MutexGuard<'_, FetchState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the number of units to have ahead of all readers together.
     fn window(&self) -> u64 {
         (self.capacity as u64 / 3).min(WINDOW)
@@ -230,14 +227,14 @@ impl RemoteState {
         if let Some(cache) = &self.cache {
             cache.put(unit, &bytes);
         }
-        self.lock().insert(unit, bytes, self.capacity);
+        mutex::lock(&self.state).insert(unit, bytes, self.capacity);
         self.came.notify_all();
     }
 
     fn read(self: &Arc<Self>, buf: &mut [u8], range: Range<u64>) -> Result<()> {
         let first = range.start / UNIT;
         let end = range.end.div_ceil(UNIT);
-        let mut state = self.lock();
+        let mut state = mutex::lock(&self.state);
         let ahead = match state.scattered.note(first..end) {
             Some(units) => {
                 state = self.request_ahead(state, &units);
@@ -266,7 +263,7 @@ impl RemoteState {
             {
                 buf[at..at + len].copy_from_slice(&bytes[skip..skip + len]);
             }
-            state = self.lock();
+            state = mutex::lock(&self.state);
         }
         Ok(())
     }
@@ -302,7 +299,7 @@ impl RemoteState {
             drop(state);
             let found = self.read_cached(cache, units, missing, ahead);
             missing = found.missing;
-            state = self.lock();
+            state = mutex::lock(&self.state);
             for (unit, bytes) in found.read {
                 state.insert(unit, bytes.into(), self.capacity);
             }
@@ -392,26 +389,26 @@ impl RemoteState {
             {
                 drop(state);
                 self.fetch(run);
-                state = self.lock();
+                state = mutex::lock(&self.state);
                 continue;
             }
-            state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = mutex::wait(&self.came, state);
         }
     }
 
     /// Fetches wanted units until the reader is closed. Runs on threads of its own, which start as idle.
     fn work(&self) {
-        let mut state = self.lock();
+        let mut state = mutex::lock(&self.state);
         while !state.closed {
             match state.take() {
                 Some(run) => {
                     state.idle -= 1;
                     drop(state);
                     self.fetch(run);
-                    state = self.lock();
+                    state = mutex::lock(&self.state);
                     state.idle += 1;
                 }
-                None => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => state = mutex::wait(&self.work, state),
             }
         }
         (state.workers, state.idle) = (state.workers - 1, state.idle - 1);
@@ -436,7 +433,7 @@ impl RemoteState {
             }
         });
         let Err(error) = fetched else { return };
-        let mut state = self.lock();
+        let mut state = mutex::lock(&self.state);
         for unit in unit..run.end {
             if matches!(state.units.get(&unit), Some(UnitState::Coming)) {
                 state.units.insert(unit, UnitState::Failed(error.clone(), Instant::now()));

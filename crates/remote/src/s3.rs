@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use packfs_blocks::mutex;
 use ureq::http::HeaderMap;
 
 use crate::error::FailureReason;
@@ -62,7 +63,7 @@ impl BucketObject {
     }
 
     fn region(&self) -> String {
-        self.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        mutex::lock(&self.region).clone()
     }
 
     fn url(&self) -> Result<HttpUrl, FailureReason> {
@@ -108,7 +109,7 @@ impl ObjectOrigin for BucketObject {
         if !told.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return Ok(false);
         }
-        *self.region.lock().unwrap_or_else(PoisonError::into_inner) = told.into();
+        *mutex::lock(&self.region) = told.into();
         Ok(true)
     }
 }

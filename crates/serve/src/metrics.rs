@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+
+use packfs_blocks::mutex;
 
 /// Counts what a server does.
 #[derive(Debug, Default)]
@@ -19,7 +21,7 @@ pub(crate) struct ServerMetrics {
 impl ServerMetrics {
     /// Counts a request.
     pub(crate) fn count(&self, route: &'static str, status: u16) {
-        *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((route, status)).or_default() += 1;
+        *mutex::lock(&self.requests).entry((route, status)).or_default() += 1;
     }
 
     /// Returns all counters as text.
@@ -39,7 +41,7 @@ impl ServerMetrics {
         one("connections_total", "counter", "Connections accepted.", self.connections.load(Relaxed));
         one("connections_open", "gauge", "Connections now open.", open as u64);
         one("read_failures_total", "counter", "Requests that met an unreadable image.", self.failures.load(Relaxed));
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let requests = mutex::lock(&self.requests);
         let mut rows = requests
             .iter()
             .map(|((route, status), count)| (format!("{{route=\"{route}\",status=\"{status}\"}}"), *count));

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use packfs_blocks::Digest;
+use packfs_blocks::mutex;
 use packfs_blocks::percent::{self, is_unreserved};
 use packfs_image::image::FileType;
 use packfs_image::sink::tar;
@@ -171,7 +172,7 @@ impl RoutedImage {
     /// Returns what the explorer shows. Whoever asks first waits for it, and all others with them.
     fn model(&self, request: &HttpRequest) -> Result<HttpResponse> {
         // Under the lock: the second one who asks must not measure the image again.
-        let mut kept = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = mutex::lock(&self.model);
         let model = match &*kept {
             Some(model) => Arc::clone(model),
             None => Arc::clone(kept.insert(Arc::new(self.served.model()?))),

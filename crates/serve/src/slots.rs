@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use packfs_blocks::mutex;
 use rustix::net::{Shutdown, shutdown};
 
 /// Time that a connection may take for a request although others wait.
@@ -59,7 +60,7 @@ impl<Stream: AsFd> ConnectionSlots<Stream> {
 
     /// Takes a place, for which it may have to wait; `None` if the connection is refused, or all are stopped.
     pub(crate) fn enter(self: &Arc<Self>, stream: Stream) -> Option<ConnectionSlot<Stream>> {
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         while state.open.len() >= self.max && !state.stopped {
             if self.policy == CrowdPolicy::Refuse {
                 return None;
@@ -80,7 +81,7 @@ impl<Stream: AsFd> ConnectionSlots<Stream> {
 
     /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
-        self.state().open.len()
+        mutex::lock(&self.state).open.len()
     }
 
     /// Returns true if connections should end as soon as they can.
@@ -91,7 +92,7 @@ impl<Stream: AsFd> ConnectionSlots<Stream> {
 
     /// Ends all connections and lets no more in.
     pub(crate) fn stop(&self) {
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         state.stopped = true;
         for open in state.open.values() {
             // Threads that read or write return at once.
@@ -101,13 +102,7 @@ impl<Stream: AsFd> ConnectionSlots<Stream> {
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.state().stopped
-    }
-}
-
-impl<Stream> ConnectionSlots<Stream> {
-    fn state(&self) -> MutexGuard<'_, SlotTable<Stream>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.state).stopped
     }
 }
 
@@ -126,7 +121,7 @@ impl<Stream: AsFd> SlotTable<Stream> {
 impl<Stream> ConnectionSlot<Stream> {
     /// Notes that a request is waited for, or that one is answered.
     pub(crate) fn set_waiting(&self, waiting: bool) {
-        if let Some(open) = self.slots.state().open.get_mut(&self.number) {
+        if let Some(open) = mutex::lock(&self.slots.state).open.get_mut(&self.number) {
             open.waiting = waiting.then(Instant::now);
         }
     }
@@ -134,7 +129,7 @@ impl<Stream> ConnectionSlot<Stream> {
 
 impl<Stream> Drop for ConnectionSlot<Stream> {
     fn drop(&mut self) {
-        self.slots.state().open.remove(&self.number);
+        mutex::lock(&self.slots.state).open.remove(&self.number);
         self.slots.left.notify_all();
     }
 }

@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::file_system::{FileSystem, SystemFiles};
 use super::storage::Storage;
+
+use crate::mutex;
 
 /// Kind of failure of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +86,7 @@ impl FaultyFiles {
 
     /// Returns the name of the operation that failed, if it was reached.
     pub fn failed(&self) -> Option<&'static str> {
-        *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
+        *mutex::lock(&self.0.failed)
     }
 
     fn with(mut self, change: impl FnOnce(&mut FaultState)) -> Self {
@@ -103,7 +105,7 @@ impl FaultyFiles {
         }
         match self.0.fail {
             Some((at, fault)) if number == at || (number > at && is_write && fault == FaultKind::Full) => {
-                self.0.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(name);
+                mutex::lock(&self.0.failed).get_or_insert(name);
                 Err(fault)
             }
             _ => Ok(()),

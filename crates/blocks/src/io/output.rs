@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::ReadAt;
 use super::file_system::{FileSystem, SystemFiles};
@@ -11,6 +11,7 @@ use super::replaced::{is_forbidden, overwrite};
 use super::storage::{BlockDevice, Storage};
 use super::temporary::{Scratch, TemporaryName, directory};
 use crate::Buffers;
+use crate::mutex;
 use crate::system::{self, FileTypeExt, identity};
 
 /// Bytes copied at once.
@@ -177,7 +178,7 @@ impl Output {
 
     fn clear_stale(&self) -> io::Result<()> {
         // Other threads wait here until it is on disk.
-        let mut stale = self.stale.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stale = mutex::lock(&self.stale);
         if let Some((offset, len)) = *stale {
             self.storage.zero_at(offset, len.min(self.storage.len()?.saturating_sub(offset)))?;
             self.storage.sync_data()?;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::storage::Storage;
+
+use crate::mutex;
 
 /// Bytes that go to a writer in the order of their positions. What arrives early waits in memory, so the threads that
 /// write must be bound by a window. Nothing can be read back or written twice.
@@ -32,10 +34,6 @@ impl<W: Write> SequentialStorage<W> {
     pub fn new(to: W) -> Self {
         SequentialStorage { state: Mutex::new(SequentialState { to, next: 0, early: BTreeMap::new() }) }
     }
-
-    fn state(&self) -> MutexGuard<'_, SequentialState<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<W: Write> SequentialState<W> {
@@ -51,7 +49,7 @@ impl<W: Write + Send> Storage for SequentialStorage<W> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         if offset < state.next || state.early.contains_key(&offset) {
             return Err(io::Error::new(io::ErrorKind::NotSeekable, format!("byte {offset} has been written already")));
         }
@@ -75,7 +73,7 @@ impl<W: Write + Send> Storage for SequentialStorage<W> {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.state().next)
+        Ok(mutex::lock(&self.state).next)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -84,7 +82,7 @@ impl<W: Write + Send> Storage for SequentialStorage<W> {
 
     /// Flushes the writer; fails if bytes wait for others that never came.
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         match state.early.is_empty() {
             true => state.to.flush(),
             false => Err(io::Error::other(format!("bytes are missing from {} on", state.next))),

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::mutex;
 use crate::system::{self, FileExt};
 
 /// Bytes that any thread may write, and read back, at any offset.
@@ -154,7 +155,7 @@ impl<T: Read + Write + Seek + Send + fmt::Debug> Storage for Mutex<T> {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.lock().unwrap_or_else(PoisonError::into_inner).seek(SeekFrom::End(0))
+        mutex::lock(self).seek(SeekFrom::End(0))
     }
 
     /// Only appends: the traits have no way to truncate.
@@ -167,7 +168,7 @@ impl<T: Read + Write + Seek + Send + fmt::Debug> Storage for Mutex<T> {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.lock().unwrap_or_else(PoisonError::into_inner).flush()
+        mutex::lock(self).flush()
     }
 }
 
@@ -179,7 +180,7 @@ trait LockedAccess<T> {
 impl<T: Seek> LockedAccess<T> for Mutex<T> {
     fn at(&self, offset: u64, work: impl FnOnce(&mut T) -> io::Result<()>) -> io::Result<()> {
         // If a thread panicked while holding the lock, only the position may be wrong, and it is set here.
-        let mut inner = self.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = mutex::lock(self);
         inner.seek(SeekFrom::Start(offset))?;
         work(&mut inner)
     }

@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use super::Output;
+use crate::mutex;
 use crate::{Buffer, Progress};
 
 /// Writes pieces of an output for the threads that make them.
@@ -100,10 +101,10 @@ impl<'o> WriteTurns<'o> {
     /// Has `piece` written: by this thread, or by one that writes already. An error may be that of another
     /// thread's piece. Once all threads have returned, everything is written.
     pub fn write(&self, piece: OutputPiece) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         while state.busy && state.bytes >= self.most {
             state.blocked += 1;
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = mutex::wait(&self.room, state);
             state.blocked -= 1;
         }
         if let Some(error) = &state.failed {
@@ -128,7 +129,7 @@ impl<'o> WriteTurns<'o> {
             drop(writing);
             // Its memory is free before somebody is woken who needs some.
             drop(piece);
-            state = self.state();
+            state = mutex::lock(&self.state);
             state.bytes -= len;
             if let Err(error) = written {
                 self.fail(&mut state, again(&error));
@@ -149,10 +150,6 @@ impl<'o> WriteTurns<'o> {
         *state = TurnState { failed: Some(error), blocked: state.blocked, ..TurnState::default() };
         self.room.notify_all();
     }
-
-    fn state(&self) -> MutexGuard<'_, TurnState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A thread that writes. If it panics, the others get an error: they would wait for it forever.
@@ -161,7 +158,7 @@ struct WritingTurn<'t, 'o>(&'t WriteTurns<'o>);
 impl Drop for WritingTurn<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail(&mut self.0.state(), io::Error::other("the thread that wrote panicked"));
+            self.0.fail(&mut mutex::lock(&self.0.state), io::Error::other("the thread that wrote panicked"));
         }
     }
 }
@@ -317,7 +314,7 @@ mod tests {
             let first = scope.spawn(write);
             begins.recv().unwrap();
             let second = scope.spawn(write);
-            while turns.state().blocked == 0 {
+            while mutex::lock(&turns.state).blocked == 0 {
                 std::thread::yield_now();
             }
             go.send(()).unwrap();

@@ -5,8 +5,10 @@ use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
+
+use crate::mutex;
 
 /// Names as bytes: UTF-8, but for surrogates of Windows that have no partner.
 pub trait OsStrExt {
@@ -46,7 +48,7 @@ pub trait FileExt {
 
 /// Works with a file at an offset. Other threads wait meanwhile.
 fn at<T>(file: &File, offset: u64, work: impl FnOnce(&mut &File) -> io::Result<T>) -> io::Result<T> {
-    let _held = POSITION.lock().unwrap_or_else(PoisonError::into_inner);
+    let _held = mutex::lock(&POSITION);
     let mut file = file;
     file.seek(SeekFrom::Start(offset))?;
     work(&mut file)

@@ -5,8 +5,9 @@
 //! reach it in order.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use packfs_blocks::mutex;
 use sha2::{Digest, Sha256};
 
 use super::cut::FileBlock;
@@ -27,21 +28,16 @@ pub(crate) type FileDigest = [u8; 32];
 pub(crate) struct FileDigests(Arc<Mutex<HashMap<u32, FileDigest>>>);
 
 impl FileDigests {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, FileDigest>> {
-        // Entries are complete whenever the lock is free.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the digest of a file from all of its bytes.
     pub(super) fn whole(&self, file: u32, bytes: &[u8]) {
-        self.lock().insert(file, Sha256::digest(bytes).into());
+        mutex::lock(&self.0).insert(file, Sha256::digest(bytes).into());
     }
 
     /// Takes the digest of a file from all of its pieces.
     pub(super) fn cuts(&self, file: u32, cuts: &[FileBlock]) {
         let mut hasher = Sha256::new();
         cuts.iter().for_each(|cut| update(&mut hasher, cut));
-        self.lock().insert(file, hasher.finalize().into());
+        mutex::lock(&self.0).insert(file, hasher.finalize().into());
     }
 
     /// Takes the digest of a file of `size` bytes that is not packed.
@@ -57,7 +53,7 @@ impl FileDigests {
             at += step.len() as u64;
         }
         open.finish()?;
-        self.lock().insert(file, hasher.finalize().into());
+        mutex::lock(&self.0).insert(file, hasher.finalize().into());
         Ok(())
     }
 }
@@ -99,7 +95,7 @@ impl FileDigester {
         let is_begun = self.open.as_ref().is_some_and(|(open, _)| *open == file);
         if !is_begun {
             // A worker has hashed all of it.
-            if self.summed.lock().contains_key(&file) {
+            if mutex::lock(&self.summed.0).contains_key(&file) {
                 return;
             }
             self.open = Some((file, Some(Sha256::new())));
@@ -110,14 +106,14 @@ impl FileDigester {
             _ => *hasher = None,
         }
         if last && let Some((_, Some(hasher))) = self.open.take() {
-            self.summed.lock().insert(file, hasher.finalize().into());
+            mutex::lock(&self.summed.0).insert(file, hasher.finalize().into());
         }
     }
 
     /// Returns the digests of `files` files; that of a file that cannot be read has no meaning.
     pub(super) fn finish(self, files: usize) -> Vec<FileDigest> {
         let mut sums = vec![FileDigest::default(); files];
-        for (file, sum) in std::mem::take(&mut *self.summed.lock()) {
+        for (file, sum) in std::mem::take(&mut *mutex::lock(&self.summed.0)) {
             sums[file as usize] = sum;
         }
         sums

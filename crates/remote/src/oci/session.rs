@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io::Read;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use packfs_blocks::hex::to_hex;
+use packfs_blocks::mutex;
 use ring::digest::{SHA256, SHA512, digest};
 use ureq::Body;
 use ureq::http::{HeaderMap, Method, Response};
@@ -60,7 +61,7 @@ impl RepositorySession {
     }
 
     pub(super) fn access(&self) -> Option<String> {
-        self.access.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        mutex::lock(&self.access).clone()
     }
 
     pub(super) fn url(&self, kind: &str, which: &str) -> Result<HttpUrl, FailureReason> {
@@ -139,7 +140,7 @@ impl RepositorySession {
         sent: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<bool, AttemptFailure> {
-        let _one = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = mutex::lock(&self.renewing);
         let now = self.access();
         if now.is_some() && now.as_deref() != sent {
             return Ok(true);
@@ -152,7 +153,7 @@ impl RepositorySession {
             (AuthChallenge::Basic, _) => return Ok(false),
             (AuthChallenge::Bearer(asked), login) => self.token(client, &asked, login.as_ref())?,
         };
-        *self.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(access);
+        *mutex::lock(&self.access) = Some(access);
         Ok(true)
     }
 

@@ -2,9 +2,10 @@
 //! length.
 
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use packfs_blocks::hash::is_zero;
+use packfs_blocks::mutex;
 use packfs_blocks::trouble::TroubleReporter;
 
 use super::handshake::{NegotiatedExport, REQUEST_MAX};
@@ -104,7 +105,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
         let begin = ROOM - head.len();
         buffer[begin..ROOM].copy_from_slice(&head);
         // Held until the end: a simple reply has no frames, so nothing may come between its parts.
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = mutex::lock(&self.out);
         out.write_all(&buffer[begin..])?;
         while until < end {
             (at, until) = (until, end.min(until + as_u64(PIECE)));
@@ -183,7 +184,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = mutex::lock(&self.out);
         out.write_all(bytes)?;
         out.flush()
     }

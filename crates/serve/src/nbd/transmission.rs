@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::thread;
 
+use packfs_blocks::mutex;
 use packfs_blocks::threads;
 use packfs_blocks::trouble::TroubleReporter;
 
@@ -121,9 +122,9 @@ struct QueueState {
 impl RequestQueue {
     /// Adds a request, when there is room; returns false if nobody takes it any more.
     fn push(&self, request: NbdRequest) -> bool {
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         while state.requests.len() >= WAITING_MAX && !state.closed {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = mutex::wait(&self.changed, state);
         }
         if state.closed {
             return false;
@@ -136,13 +137,13 @@ impl RequestQueue {
 
     /// Returns true if more requests wait than threads are idle.
     fn is_waiting(&self) -> bool {
-        let state = self.state();
+        let state = mutex::lock(&self.state);
         state.requests.len() > state.idle
     }
 
     /// Waits for a request; `None` once there are no more.
     fn pop(&self) -> Option<NbdRequest> {
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         loop {
             if let Some(request) = state.requests.pop_front() {
                 self.changed.notify_all();
@@ -152,26 +153,22 @@ impl RequestQueue {
                 return None;
             }
             state.idle += 1;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = mutex::wait(&self.changed, state);
             state.idle -= 1;
         }
     }
 
     /// Lets those that wait be answered, and no more.
     fn close(&self) {
-        self.state().closed = true;
+        mutex::lock(&self.state).closed = true;
         self.changed.notify_all();
     }
 
     /// Forgets those that wait: the client is gone.
     fn abandon(&self) {
-        let mut state = self.state();
+        let mut state = mutex::lock(&self.state);
         state.closed = true;
         state.requests.clear();
         self.changed.notify_all();
-    }
-
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,9 @@
 //! Merges the parts of a scan: returns the entries of each directory as if it were read now.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use packfs_blocks::mutex;
 
 use super::attrs::EntryAttrs;
 use super::listing::FoundEntry;
@@ -54,7 +56,7 @@ impl Parts {
 
     /// Begins with the source at `path`, if it is the next.
     pub(super) fn take(self: &Arc<Self>, path: &Path) -> Result<Option<MergedSource>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = mutex::lock(&self.state);
         let path = std::path::absolute(path).map_err(Error::io("cannot find", path))?;
         if state.sources.last() != Some(&path) {
             return Ok(None);
@@ -108,7 +110,7 @@ impl MergedSource {
     /// Passes the entries of the directory at `path` on, in byte order. Directories have to be asked for in the order
     /// of their levels.
     pub(super) fn list(&self, path: &[u8], each: &mut dyn FnMut(FoundEntry) -> Result<()>) -> Result<()> {
-        let mut state = self.parts.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = mutex::lock(&self.parts.state);
         let all = state.parts.len();
         let mut known = None;
         let mut with = Vec::new();
@@ -142,7 +144,7 @@ impl MergedSource {
 
     /// Fails if the parts have directories that were not asked for.
     pub(super) fn end(&self) -> Result<()> {
-        let state = self.parts.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = mutex::lock(&self.parts.state);
         state.parts.iter().try_for_each(|part| match &part.next {
             PartRecord::Dir { path, .. } => Err(self.differ(path)),
             PartRecord::Entry(_) => Err(part.damaged("records are out of order")),

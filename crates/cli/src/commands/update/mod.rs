@@ -6,13 +6,14 @@ use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
 use packfs_blocks::hex::to_hex;
 use packfs_blocks::io::Storage;
+use packfs_blocks::mutex;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, ReadAt, threads};
 use packfs_delta::zsync::{BlockReceiver, UpdatePlan, ZsyncIndex, find_blocks, find_kept_blocks, verify};
@@ -193,7 +194,7 @@ impl PlannedUpdate<'_> {
                 if let Err(error) = self.fetch_range(fetcher, range, &fetched.bytes) {
                     fetched.failed.store(true, Relaxed);
                     // The first error is told: those after it have the same cause, or follow from it.
-                    fetched.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    mutex::lock(&fetched.error).get_or_insert(error);
                 }
             }
         };
@@ -206,7 +207,7 @@ impl PlannedUpdate<'_> {
             }
             work();
         });
-        match fetched.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match mutex::into_inner(fetched.error) {
             Some(error) => Err(error),
             None => Ok(fetched.bytes.into_inner()),
         }

@@ -7,6 +7,8 @@ mod stretch;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use packfs_blocks::mutex;
+
 use super::ErofsReader;
 use super::decode::{DecodeDepth, PhysicalCluster};
 use super::inode::Inode;
@@ -39,13 +41,12 @@ impl RecentExtents {
         let holds = |extent: &&MappedExtent| {
             offset.checked_sub(extent.logical).is_some_and(|skip| skip.saturating_add(len) <= extent.len)
         };
-        self.0.lock().ok()?.iter().find(holds).copied()
+        mutex::lock(&self.0).iter().find(holds).copied()
     }
 
     fn keep(&self, extent: MappedExtent) {
-        if let Ok(mut extents) = self.0.lock()
-            && !extents.contains(&extent)
-        {
+        let mut extents = mutex::lock(&self.0);
+        if !extents.contains(&extent) {
             // Before the new one is added, so the oldest drops out.
             extents.truncate(RECENT - 1);
             extents.push_front(extent);

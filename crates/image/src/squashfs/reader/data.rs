@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::cache::BlockCache;
+use packfs_blocks::mutex;
 use packfs_blocks::{BlockShelf, SharedBlock};
 use packfs_codec::Codec;
 
@@ -68,15 +69,12 @@ impl SquashfsReader {
     pub(super) fn file(&self, nid: Nid) -> Result<Arc<FileMap>> {
         // One slot per file: no search, and threads rarely collide.
         let slot = &self.data.files[hash_slot(nid.0)];
-        // A poisoned slot is no loss: the file is mapped again.
-        let held = slot.lock().ok().and_then(|held| held.clone());
+        let held = mutex::lock(slot).clone();
         if let Some((_, map)) = held.filter(|(owner, _)| *owner == nid) {
             return Ok(map);
         }
         let map = Arc::new(FileMap::open(&self.metadata, self.inodes, &self.superblock, nid)?);
-        if let Ok(mut held) = slot.lock() {
-            *held = Some((nid, map.clone()));
-        }
+        *mutex::lock(slot) = Some((nid, map.clone()));
         Ok(map)
     }
 

@@ -2,10 +2,11 @@
 //! memory, then in a file without a name.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use packfs_blocks::Storage;
 use packfs_blocks::io::Scratch;
+use packfs_blocks::mutex;
 
 /// Maximum number of bytes kept in memory before there is a file: a quarter of the 64 MiB that builds may take beside
 /// their tree. Not measured.
@@ -177,7 +178,7 @@ impl TailStore {
     fn read(&self, file: &dyn Storage, bytes: &mut [u8], at: u64) -> io::Result<()> {
         // The lock guards a pair that is changed only when the read has succeeded, so a panic leaves it
         // whole.
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = mutex::lock(&self.read);
         let (start, ahead) = &mut *read;
         let end = at + bytes.len() as u64;
         if !(*start..=*start + ahead.len() as u64).contains(&end) || at < *start {
