@@ -9,7 +9,7 @@
 //! - [`name`]: file names, which are arbitrary bytes, as text; [`hex`]: bytes as hexadecimal digits;
 //!   [`percent`]: as addresses have them.
 //! - [`options!`]: the way to change options.
-//! - [`threads`]: start of all threads, within the limits of the process; [`mutex`]: locks.
+//! - [`threads`]: start of all threads, within the limits of the process; [`mutex`]: locks; [`stock`]: tools of threads.
 //! - [`system`]: the seam to the operating system.
 //! - [`descriptors`]: the number of files that may still be opened.
 //! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage; [`trouble`]: errors while serving.
@@ -43,6 +43,7 @@ pub mod probe;
 pub mod progress;
 mod slot;
 pub mod stages;
+pub mod stock;
 pub mod system;
 pub mod threads;
 pub mod trouble;

@@ -4,10 +4,10 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use packfs_blocks::name::display;
+use packfs_blocks::stock::ToolStock;
 use packfs_codec::{Codec, Decoder};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -26,7 +26,7 @@ const WINDOW: u64 = 256 << 10;
 pub(crate) struct DumpPages {
     parts: Vec<SplitFile>,
     memory: PageBitmap,
-    workers: Mutex<Vec<PageDecoder>>,
+    workers: ToolStock<PageDecoder>,
 }
 
 /// One file, with the range of pages it contains.
@@ -84,7 +84,7 @@ impl DumpPages {
             let (dumped, before) = read().map_err(|error| headers.io(error))?;
             parts.push(SplitFile { headers, dumped, before, zero: AtomicU64::new(u64::MAX) });
         }
-        Ok(DumpPages { parts, memory, workers: Mutex::default() })
+        Ok(DumpPages { parts, memory, workers: ToolStock::default() })
     }
 
     /// Returns the headers of the first file, which apply to all.
@@ -131,13 +131,7 @@ impl DumpPages {
 
     /// Reads whole pages from page `pfn` on. Pages that are not in the dump are zeros.
     pub(crate) fn read(&self, pfn: u64, buf: &mut [u8]) -> Result<()> {
-        // A decoder that was lost to a panic is replaced; nothing else is shared.
-        let mut worker = self.workers.lock().ok().and_then(|mut workers| workers.pop()).unwrap_or_default();
-        let result = self.read_with(&mut worker, pfn, buf);
-        if let Ok(mut workers) = self.workers.lock() {
-            workers.push(worker);
-        }
-        result
+        self.workers.lend(PageDecoder::default, |worker| self.read_with(worker, pfn, buf))
     }
 
     fn read_with(&self, worker: &mut PageDecoder, mut pfn: u64, mut buf: &mut [u8]) -> Result<()> {

@@ -21,12 +21,13 @@ mod tests;
 use std::fmt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
 use packfs_blocks::io::{FileAt, ObservedReads};
+use packfs_blocks::stock::ToolStock;
 use packfs_blocks::units::Size;
 
 use self::map::{SegmentMap, SegmentNumber};
@@ -81,7 +82,7 @@ pub struct Set {
     /// Segments restored from their stripes.
     restored: BlockCache<SegmentNumber>,
     /// Idle readers of small reads.
-    scratch: Mutex<Vec<ReadScratch>>,
+    scratch: ToolStock<ReadScratch>,
 }
 
 /// An available part.
@@ -131,7 +132,7 @@ impl Set {
         let mut set = Set {
             chunks: BlockCache::new(cache, superblock.chunk.into()),
             restored: BlockCache::new(cache, superblock.segment.into()),
-            scratch: Mutex::default(),
+            scratch: ToolStock::default(),
             superblock,
             parts,
             size,

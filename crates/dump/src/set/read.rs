@@ -401,14 +401,7 @@ impl Set {
 
     /// Lends a reader state whose chunks are cached.
     fn with_scratch<T>(&self, work: impl FnOnce(&mut ReadScratch) -> T) -> T {
-        // A state is valid at any time, so a panic elsewhere does not spoil the list.
-        let free = || self.scratch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Taken out, not lent under the lock: work may come here again for a reference.
-        let idle = free().pop();
-        let mut scratch = idle.unwrap_or_else(|| ReadScratch { cached: true, ..ReadScratch::default() });
-        let done = work(&mut scratch);
-        free().push(scratch);
-        done
+        self.scratch.lend(|| ReadScratch { cached: true, ..ReadScratch::default() }, work)
     }
 
     /// Fills `buf` with bytes of a segment's payload.

@@ -1,9 +1,9 @@
 //! Decodes physical clusters: the only place of the reader that calls a codec.
 
 use std::fmt;
-use std::sync::Mutex;
 
 use packfs_blocks::cache::BlockCache;
+use packfs_blocks::stock::ToolStock;
 use packfs_blocks::{BlockShelf, SharedBlock};
 use packfs_codec::{Codec, Decoder};
 
@@ -46,7 +46,7 @@ pub(super) struct ClusterCache {
     /// Slices of decoded extents, by number.
     decoded: BlockCache<(PhysicalCluster, usize), SharedBlock>,
     shelf: BlockShelf,
-    stock: Mutex<Vec<ClusterDecoders>>,
+    stock: ToolStock<ClusterDecoders>,
 }
 
 /// Decoders by algorithm, made when first needed.
@@ -83,7 +83,7 @@ impl ClusterCache {
     pub(super) fn new(capacity: u64) -> Self {
         // Slices of one length, so that a new one fits where an old one was.
         let decoded = BlockCache::new(capacity.max(CACHE_MIN), SLICE as u64);
-        ClusterCache { decoded, shelf: BlockShelf::new(SLICE), stock: Mutex::default() }
+        ClusterCache { decoded, shelf: BlockShelf::new(SLICE), stock: ToolStock::default() }
     }
 }
 
@@ -181,7 +181,7 @@ impl ErofsReader {
         // The slices to come replace others at once, instead of each other.
         self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
         let wanted = beginning.map_or(cluster, |len| PhysicalCluster { partial: true, len, ..cluster });
-        self.with_tools(|tools| {
+        self.clusters.stock.lend(ClusterDecoders::default, |tools| {
             let mut plain = std::mem::take(&mut tools.plain);
             if plain.len() < wanted.len {
                 plain.resize(wanted.len, 0);
@@ -207,12 +207,12 @@ impl ErofsReader {
 
     /// Decodes consecutive clusters into `out`, whose length is that of their extents together.
     pub(super) fn decode(&self, clusters: &[PhysicalCluster], out: &mut [u8]) -> Result<()> {
-        self.with_tools(|tools| self.decode_with(tools, clusters, out))
+        self.clusters.stock.lend(ClusterDecoders::default, |tools| self.decode_with(tools, clusters, out))
     }
 
     /// Refuses a cluster that Linux cannot decode, or decodes to other bytes; `out` has the length of its extent.
     pub(super) fn verify(&self, cluster: PhysicalCluster, out: &mut [u8]) -> Result<()> {
-        self.with_tools(|tools| {
+        self.clusters.stock.lend(ClusterDecoders::default, |tools| {
             // `decode_with` takes its decoders from `tools`, so the strict ones stand in for the others.
             std::mem::swap(&mut tools.decoders, &mut tools.strict);
             let made = self.make_strict(&mut tools.decoders, cluster.algorithm);
@@ -238,16 +238,6 @@ impl ErofsReader {
             *none = Some(codec.strict_cluster_decoder(announced.map_or(u32::MAX, ErofsCompression::window))?);
         }
         Ok(())
-    }
-
-    fn with_tools<R>(&self, work: impl FnOnce(&mut ClusterDecoders) -> R) -> R {
-        let taken = self.clusters.stock.lock().ok().and_then(|mut stock| stock.pop());
-        let mut tools = taken.unwrap_or_default();
-        let result = work(&mut tools);
-        if let Ok(mut stock) = self.clusters.stock.lock() {
-            stock.push(tools);
-        }
-        result
     }
 
     /// Returns true if Linux cannot read a cluster to its end because of its position: see [`page_end`].

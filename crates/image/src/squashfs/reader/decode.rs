@@ -1,8 +1,8 @@
 //! Decodes stored blocks: the only place of the reader that calls a codec.
 
 use std::fmt;
-use std::sync::Mutex;
 
+use packfs_blocks::stock::ToolStock;
 use packfs_codec::{Codec, DecodedStream, Decoder};
 
 use super::compression::CompressorOptions;
@@ -35,7 +35,7 @@ pub(super) struct BlockReader {
     pub(super) codec: Codec,
     /// Size in bytes of the window or dictionary that Linux allocates for the streams of this image.
     window: u32,
-    stock: Mutex<Vec<BlockDecoders>>,
+    stock: ToolStock<BlockDecoders>,
 }
 
 /// Decoders and buffers of one thread.
@@ -71,12 +71,12 @@ impl BlockReader {
             // `squashfs_decompressor_setup`.
             _ => superblock.block_size.max(METADATA_MAX),
         };
-        BlockReader { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: Mutex::default() }
+        BlockReader { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: ToolStock::default() }
     }
 
     /// Decodes a block into `out`, which it need not fill, as strictly as Linux.
     pub(super) fn verify(&self, block: LocatedBlock, out: &mut [u8]) -> Result<DecodedStream> {
-        self.with_tools(|tools| self.decode(tools, block, out, StreamRules::Linux))
+        self.stock.lend(BlockDecoders::default, |tools| self.decode(tools, block, out, StreamRules::Linux))
     }
 
     /// As [`BlockReader::verify`], for a block that must fill `out` exactly.
@@ -105,12 +105,14 @@ impl BlockReader {
 
     /// Decodes a block into `out`, which it need not fill; returns its length.
     pub(super) fn decode_up_to(&self, block: LocatedBlock, out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.decode(tools, block, out, StreamRules::Library)).map(|decoded| decoded.len)
+        self.stock
+            .lend(BlockDecoders::default, |tools| self.decode(tools, block, out, StreamRules::Library))
+            .map(|decoded| decoded.len)
     }
 
     /// Decodes the beginning of a compressed block, all of `out`; fails if the block has less.
     pub(super) fn decode_beginning(&self, block: LocatedBlock, out: &mut [u8]) -> Result<()> {
-        self.with_tools(|tools| {
+        self.stock.lend(BlockDecoders::default, |tools| {
             // Taken, since the decoder beside it is borrowed too.
             let mut packed = std::mem::take(&mut tools.packed);
             grow(&mut packed, block.len);
@@ -134,7 +136,8 @@ impl BlockReader {
 
     /// Decodes a block that was already read.
     pub(super) fn decode_packed(&self, block: LocatedBlock, packed: &[u8], out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.call_decoder(tools, block, packed, out, StreamRules::Library))
+        self.stock
+            .lend(BlockDecoders::default, |tools| self.call_decoder(tools, block, packed, out, StreamRules::Library))
             .map(|decoded| decoded.len)
     }
 
@@ -177,17 +180,6 @@ impl BlockReader {
         };
         // Linux passes over what follows a stream.
         decoder.decode_stream(packed, out).map_err(|error| damaged(block, error))
-    }
-
-    fn with_tools<R>(&self, work: impl FnOnce(&mut BlockDecoders) -> R) -> R {
-        // A decoder that a panic took along is missed by nobody.
-        let taken = self.stock.lock().ok().and_then(|mut stock| stock.pop());
-        let mut tools = taken.unwrap_or_default();
-        let result = work(&mut tools);
-        if let Ok(mut stock) = self.stock.lock() {
-            stock.push(tools);
-        }
-        result
     }
 }
 
