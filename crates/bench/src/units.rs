@@ -1,5 +1,7 @@
 //! Numbers and sizes in the form people read.
 
+use packfs_blocks::units::group_digits;
+
 /// A number with three figures, as the charts write it: `0.0123`, `12.3`, `12,300`.
 pub(crate) fn three(number: f64) -> String {
     let decimals = |number: f64| match number.abs() {
@@ -26,24 +28,7 @@ fn thousands(number: f64) -> String {
     let place = 10_f64.powi(i32::try_from(zeros).unwrap_or(i32::MAX));
     let digits = format!("{:.0}", (number.abs() / place).round() * place);
     let sign = if number < 0.0 { "-" } else { "" };
-    format!("{sign}{}", grouped(&digits))
-}
-
-/// A whole number with all of its digits: `12,345`.
-pub(crate) fn whole(number: u64) -> String {
-    grouped(&number.to_string())
-}
-
-/// Puts a comma before each group of three digits.
-fn grouped(digits: &str) -> String {
-    let mut shown = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
+    format!("{sign}{}", group_digits(&digits))
 }
 
 /// The name of a codec in sentences, as the charts shorten it.

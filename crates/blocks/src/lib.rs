@@ -7,7 +7,7 @@
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
 //! - [`name`]: file names, which are arbitrary bytes, as text; [`hex`]: bytes as hexadecimal digits;
-//!   [`percent`]: as addresses have them.
+//!   [`percent`]: as addresses have them; [`calendar`]: days as dates.
 //! - [`options!`]: the way to change options.
 //! - [`threads`]: start of all threads, within the limits of the process; [`mutex`]: locks; [`stock`]: tools of threads.
 //! - [`system`]: the seam to the operating system.
@@ -27,6 +27,7 @@
 pub mod block;
 pub mod buffer;
 pub mod cache;
+pub mod calendar;
 pub mod dedup;
 pub mod descriptors;
 pub mod encode;

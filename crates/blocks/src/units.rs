@@ -48,6 +48,23 @@ pub fn rounded(bytes: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// A whole number with all of its digits: `57,000`.
+pub fn count(number: u64) -> String {
+    group_digits(&number.to_string())
+}
+
+/// Puts a comma before each group of three digits.
+pub fn group_digits(digits: &str) -> String {
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
 /// A size that is above a limit, and the limit: with the excess where they would look alike.
 pub fn beyond(bytes: u64, limit: u64) -> String {
     let size = Size(bytes);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use packfs_blocks::calendar::{CivilDate, DAY};
 use packfs_blocks::hex::to_hex;
 use ring::{digest, hmac};
 
@@ -58,19 +59,9 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
 
 /// Formats a time as in 20130524T000000Z.
 fn timestamp(now: u64) -> String {
-    let days = now / 86_400;
-    let rest = now % 86_400;
-    // Counted from the first of March of the year 0, so that a leap day is the last of its year.
-    let days = days + 719_468;
-    // An era is 400 years, after which the calendar repeats.
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
+    let now = now.cast_signed();
+    let CivilDate { year, month, day } = CivilDate::of_day(now.div_euclid(DAY));
+    let rest = now.rem_euclid(DAY);
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 

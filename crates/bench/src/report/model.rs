@@ -1,9 +1,10 @@
 //! The contents of a report, independent of the output format.
 
+use packfs_blocks::units::count;
 use serde::Serialize;
 
 use crate::stats::SampleSummary;
-use crate::units::{three, whole};
+use crate::units::three;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -387,7 +388,7 @@ impl TableValue {
         match self {
             TableValue::Text(text) | TableValue::Command(text) => text.clone(),
             TableValue::Number(number) => three(*number),
-            TableValue::Whole(number) => whole(*number),
+            TableValue::Whole(number) => count(*number),
             TableValue::None => String::new(),
         }
     }

@@ -1,5 +1,7 @@
 //! Sections common to all kinds of measurements: machine, noise, and failed cells.
 
+use packfs_blocks::calendar::{CivilDate, DAY};
+
 use super::leaders::listed;
 use super::model::{ReportSection, ReportTable, TableValue};
 use super::shape::{distinct, table};
@@ -29,18 +31,7 @@ fn sessions(results: &BenchResults) -> ReportTable {
 
 /// Formats a date in UTC.
 pub(super) fn date(secs: u64) -> String {
-    // Days since 1 March of year 0, so that the leap day is the last of a year.
-    let days = secs / 86_400 + 719_468;
-    // The calendar repeats every 400 years, which have 146,097 days.
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // From March on, every five months have 153 days, so the lengths of months need no table.
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    format!("{:04}-{month:02}-{day:02}", era * 400 + year_of_era + u64::from(month <= 2))
+    CivilDate::of_day(secs.cast_signed() / DAY).to_string()
 }
 
 /// Returns the heading: the data, the machine if there is only one, and the date.

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::{Group, User};
+use packfs_blocks::calendar::{CivilDate, DAY};
 pub(crate) use packfs_blocks::units::parse as size;
 use packfs_image::Part;
 use packfs_image::sink::compress::StreamCompression;
@@ -97,7 +98,7 @@ fn date(text: &str) -> Option<i64> {
     if !(1..=in_month).contains(&day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    Some(days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+    Some(CivilDate { year, month, day }.days_since_1970() * DAY + hour * 3600 + minute * 60 + second)
 }
 
 /// Parses exactly three numbers of the given widths, separated by `by`.
@@ -109,16 +110,6 @@ fn numbers(text: &str, by: char, widths: &[usize; 3]) -> Option<[i64; 3]> {
         *slot = part.parse().ok()?;
     }
     parts.next().is_none().then_some(out)
-}
-
-/// Returns days of the proleptic Gregorian calendar, counted in years that begin in March so that
-/// the leap day is the last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    // The last number is the days from 1 March of the year 0 to the start of 1970.
-    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 
 /// Parses the path of a directory in an archive.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use packfs_blocks::calendar::{CivilDate, DAY};
+pub(crate) use packfs_blocks::units::count;
 use packfs_blocks::units::rounded;
 use packfs_image::tree::Time;
 
@@ -75,34 +77,11 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// Formats a number with thousands separators: `57,000`.
-pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Formats a point in time in UTC: `2026-01-02 03:04:05`.
 pub(crate) fn utc(time: Time) -> String {
-    let days = time.secs.div_euclid(86_400);
-    let secs = time.secs.rem_euclid(86_400);
-    // Days counted from 1 March of year 0, so that the leap day ends the year; see `args::value`.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
+    let date = CivilDate::of_day(time.secs.div_euclid(DAY));
+    let secs = time.secs.rem_euclid(DAY);
+    format!("{date} {:02}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "shown with three figures")]

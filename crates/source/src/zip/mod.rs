@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use flate2::read::DeflateDecoder;
 use packfs_blocks::ReadAt;
+use packfs_blocks::calendar::{CivilDate, DAY};
 use rawzip::extra_fields::ExtraFieldId;
 use rawzip::time::DosDateTime;
 use rawzip::{CompressionMethod, Crc32, CreatorSystem, RECOMMENDED_BUFFER_SIZE, RangeReader, ReaderAt, ZipArchive};
@@ -356,11 +357,8 @@ fn seconds_of(time: DosDateTime) -> i64 {
     let year = i64::from(time.year());
     let month = i64::from(time.month().max(1));
     let day = i64::from(time.day().max(1));
-    // Years begin in March, so that the leap day is the last of its year. `(153 * month + 2) / 5` counts the days of
-    // the months before. 719,468 days lie between 1 March of the year 0 and 1970.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
-    days * 86_400 + i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60 + i64::from(time.second())
+    let days = CivilDate { year, month, day }.days_since_1970();
+    days * DAY + i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60 + i64::from(time.second())
 }
 
 /// The data of all members, one after the other, decompressed and verified.
