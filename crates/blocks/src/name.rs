@@ -67,6 +67,23 @@ pub fn decode(text: &str) -> Vec<u8> {
     percent::decode(text.as_bytes())
 }
 
+/// Decodes a backslash and three octal digits, by which other programs write blanks and the like in names. Any other
+/// backslash stays.
+pub fn decode_octal(mut text: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(text.len());
+    while let [first, rest @ ..] = text {
+        let (byte, next) = match text {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', next @ ..] => {
+                ((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'), next)
+            }
+            _ => (*first, rest),
+        };
+        name.push(byte);
+        text = next;
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +128,10 @@ mod tests {
             assert_eq!(decode(&encode(bytes)), bytes);
         }
         assert_eq!(decode("50% of %zz %"), b"50% of %zz %", "what is no escape stays");
+    }
+
+    #[test]
+    fn only_whole_octal_escapes_are_decoded() {
+        assert_eq!(decode_octal(b"a\\040b\\\\134\\08\\400\\"), b"a b\\\\\\08\\400\\");
     }
 }

@@ -32,3 +32,16 @@ pub enum FileClaim {
     /// There are no locks.
     Unknown,
 }
+
+/// Returns the name that container images have for the instruction set of this machine.
+pub fn container_architecture() -> &'static str {
+    // Rust and Go spell some architectures differently; the others are equal.
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "x86" => "386",
+        "aarch64" => "arm64",
+        "loongarch64" => "loong64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}

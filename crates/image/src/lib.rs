@@ -239,10 +239,11 @@ pub mod tree {
     pub use packfs_tree::tree::{
         ConflictPolicy, DataHandling, DeviceNumber, ExcludeXattrs, FileData, FileRecipe, FsConfig, Ino, Inode,
         InodeAttributes, Kind, ModeChange, ROOT, Time, TimeChange, TreeImage, TreeTransform, WhiteoutPolicy, XattrId,
-        XattrSet, components,
+        XattrSet, components, parse_c_number,
     };
     pub(crate) use packfs_tree::tree::{
-        KindRef, ORIGIN_XATTR, ReducedSet, Tree, TreeXattrs, acl, capability, check_name, path_of, wire,
+        KindRef, ORIGIN_XATTR, ReducedSet, Tree, TreeXattrs, acl, capability, check_name, child_path, normal_path,
+        path_of, push_name, wire,
     };
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use packfs_blocks::name::decode_octal;
 use packfs_blocks::threads::program_limit;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -111,26 +112,10 @@ fn mounted(place: &Path) -> io::Result<Option<String>> {
 /// Returns the type of the file system in a line of the table, if it is the line of `place`.
 fn parse(line: &[u8], place: &Path) -> Option<String> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let here = unescape(fields.nth(4)?);
+    let here = OsString::from_vec(decode_octal(fields.nth(4)?));
     // A varying number of fields ends with a hyphen.
     let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
     (Path::new(&here) == place).then(|| String::from_utf8_lossy(kind).into_owned())
-}
-
-/// Undoes the octal escapes of spaces and the like.
-fn unescape(mut field: &[u8]) -> OsString {
-    let mut out = Vec::new();
-    while let [byte, rest @ ..] = field {
-        field = rest;
-        match (byte, rest) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                out.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
-                field = after;
-            }
-            _ => out.push(*byte),
-        }
-    }
-    OsString::from_vec(out)
 }
 
 /// Returns a path as an option of a mount can have it: commas end options.

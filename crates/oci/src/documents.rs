@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use packfs_blocks::system::container_architecture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -85,15 +86,7 @@ impl Platform {
 
     /// The platform of this machine.
     pub(crate) fn of_this_machine() -> Self {
-        // Rust and Go spell some architectures differently; the others are equal.
-        let architecture = match std::env::consts::ARCH {
-            "x86_64" => "amd64",
-            "x86" => "386",
-            "aarch64" => "arm64",
-            "loongarch64" => "loong64",
-            "powerpc64" => "ppc64le",
-            other => other,
-        };
+        let architecture = container_architecture();
         // Layers run in containers of Linux, whatever the system that makes them.
         Platform { architecture: architecture.into(), os: "linux".into(), variant: None, os_features: Vec::new() }
     }

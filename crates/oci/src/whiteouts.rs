@@ -2,7 +2,7 @@
 
 use packfs_image::Result;
 use packfs_image::image::{Entry, FileType, Image, ImageWrapper, Nid, Stat};
-use packfs_image::tree::{DeviceNumber, Time, XattrSet};
+use packfs_image::tree::{Time, XattrSet};
 use packfs_tree::tree::{OPAQUE_MARK, OPAQUE_XATTR, ORIGIN_XATTR, WHITEOUT_PREFIX};
 
 /// Stands for every mark of a directory: no image has an inode there.
@@ -20,11 +20,6 @@ impl OciWhiteouts<'_> {
         }
         Ok(self.0.xattrs(dir)?.iter().any(|(name, value)| **name == *OPAQUE_XATTR && **value == *b"y"))
     }
-}
-
-/// Returns true for the device by which overlayfs knows that a name is deleted.
-fn is_whiteout(stat: &Stat) -> bool {
-    matches!(stat.kind, FileType::Char(DeviceNumber::WHITEOUT))
 }
 
 /// Returns true for an attribute that a conversion adds for overlayfs.
@@ -45,13 +40,13 @@ impl ImageWrapper for OciWhiteouts<'_> {
         }
         let stat = self.0.stat(nid)?;
         // OCI marks deleted names by empty files with one link, whatever the device had.
-        Ok(if is_whiteout(&stat) { Stat { kind, nlink: 1, ..stat } } else { stat })
+        Ok(if stat.kind.is_whiteout() { Stat { kind, nlink: 1, ..stat } } else { stat })
     }
 
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
         let mut entries = self.0.read_dir(nid)?;
         for entry in &mut entries {
-            if is_whiteout(&self.0.stat(entry.nid)?) {
+            if self.0.stat(entry.nid)?.kind.is_whiteout() {
                 entry.name = [WHITEOUT_PREFIX, &entry.name].concat().into();
             }
         }

@@ -17,7 +17,7 @@ use crate::http::request::HttpRequest;
 use crate::http::response::HttpResponse;
 use crate::http::url;
 use crate::routes::{JSON, json_response, json_stream, no_such_path};
-use crate::served::{ResolvedEntry, ServedImage, type_name};
+use crate::served::{ResolvedEntry, ServedImage};
 use crate::{Error, Result};
 
 #[derive(Serialize)]
@@ -119,7 +119,7 @@ fn describe_entry(image: &dyn packfs_image::Image, entry: &Entry) -> Result<List
     Ok(ListingRow {
         name: name::encode(&entry.name).into_owned(),
         url: percent::encode(&entry.name, is_unreserved) + end,
-        kind: type_name(&stat.kind),
+        kind: stat.kind.word(),
         size,
         target,
         mode: stat.mode,

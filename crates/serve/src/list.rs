@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use packfs_blocks::name::display;
-use packfs_blocks::page::LOOK;
+use packfs_blocks::page::{LOOK, escape_html};
 use packfs_blocks::percent::{self, is_unreserved};
 use packfs_blocks::units::Size;
 use packfs_image::AnyImage;
@@ -51,7 +51,7 @@ pub(crate) fn render_page<'s>(images: impl Iterator<Item = &'s ServedImage> + Cl
 
 fn render_item(served: &ServedImage) -> String {
     // Names come from files, and may be anything.
-    let name = escape(&display(Path::new(&served.name)).to_string());
+    let name = escape_html(&display(Path::new(&served.name)).to_string());
     let place = percent::encode(served.name.as_bytes(), is_unreserved);
     let (format, codecs) = match &*served.image {
         AnyImage::Squashfs(reader) => ("SquashFS", vec![reader.superblock().codec.name()]),
@@ -60,7 +60,7 @@ fn render_item(served: &ServedImage) -> String {
     let codecs = if codecs.is_empty() { "not compressed".to_owned() } else { codecs.join(", ") };
     let mut facts = format!("{format}, {codecs}, {} inodes", served.image.image().inode_count());
     if let Some((older, _)) = &served.older {
-        let _ = write!(facts, ", compared with {}", escape(older));
+        let _ = write!(facts, ", compared with {}", escape_html(older));
     }
     let size = Size(served.bytes.len());
     format!(
@@ -71,11 +71,6 @@ fn render_item(served: &ServedImage) -> String {
          <a href=\"{place}/tar/\">Download as tar</a></div>\n\
          </li>\n"
     )
-}
-
-/// Replaces the characters that have a meaning in HTML.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
-use packfs_image::image::{FileType, ImageWrapper, Nid, Stat};
+use packfs_image::image::{ImageWrapper, Nid, Stat};
 use packfs_image::sink::resolve;
 use packfs_image::stats::{MeasuredImage, Stats};
 use packfs_image::{AnyImage, Image, diff};
@@ -121,22 +121,9 @@ impl ImageWrapper for SubdirImage<'_> {
     }
 }
 
-/// Returns the name of a type, as in the JSON of `packfs list`.
-pub(crate) fn type_name(kind: &FileType) -> &'static str {
-    match kind {
-        FileType::Dir => "directory",
-        FileType::File { .. } => "file",
-        FileType::Symlink { .. } => "symlink",
-        FileType::Char(_) => "char",
-        FileType::Block(_) => "block",
-        FileType::Fifo => "fifo",
-        FileType::Socket => "socket",
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use packfs_image::image::{Entry, Extent};
+    use packfs_image::image::{Entry, Extent, FileType};
     use packfs_image::tree::{Time, XattrSet};
     use packfs_image::{Finding, Part};
 

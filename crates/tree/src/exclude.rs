@@ -8,7 +8,7 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use packfs_blocks::system::OsStrExt;
 
 use crate::regex::RegexSet;
-use crate::tree::components;
+use crate::tree::normal_path;
 use crate::{Error, Result};
 
 /// Entries to leave out. Patterns match paths relative to the source's root:
@@ -126,7 +126,7 @@ impl ExcludeRules {
     /// [`Tree::make_root`]: crate::Tree::make_root
     #[must_use]
     pub fn with_root(self, dir: &Path) -> Self {
-        let dir = components(dir.as_os_str().as_bytes()).collect::<Vec<_>>().join(&b'/');
+        let dir = normal_path(dir.as_os_str().as_bytes());
         ExcludeRules { below: (!dir.is_empty()).then_some(NewRoot { dir, elsewhere: false }), ..self }
     }
 

@@ -42,6 +42,11 @@ pub enum FileType {
 }
 
 impl FileType {
+    /// Returns true for the device by which overlayfs knows that a name is deleted.
+    pub fn is_whiteout(&self) -> bool {
+        matches!(self, FileType::Char(DeviceNumber::WHITEOUT))
+    }
+
     /// Returns the letter that `find -type` has for the type.
     pub fn letter(&self) -> u8 {
         match self {
@@ -52,6 +57,19 @@ impl FileType {
             FileType::Block(_) => b'b',
             FileType::Fifo => b'p',
             FileType::Socket => b's',
+        }
+    }
+
+    /// Returns the word that pages and programs in browsers have for the type.
+    pub fn word(&self) -> &'static str {
+        match self {
+            FileType::Dir => "directory",
+            FileType::File { .. } => "file",
+            FileType::Symlink { .. } => "symlink",
+            FileType::Char(_) => "char",
+            FileType::Block(_) => "block",
+            FileType::Fifo => "fifo",
+            FileType::Socket => "socket",
         }
     }
 }

@@ -31,7 +31,7 @@ use build::SourceLayer;
 pub use build::path_of;
 pub use build::{ConflictPolicy, InodeAttributes};
 pub use entries::{DirEntries, EntryIter};
-pub use fs_config::FsConfig;
+pub use fs_config::{FsConfig, parse_c_number};
 use inodes::InodeStore;
 pub use time::{NotATime, Time};
 pub use transform::shifted;
@@ -167,6 +167,26 @@ pub enum Kind<T = Box<[u8]>, S = Arc<dyn Contents>> {
 
 /// Type of an inode, as a tree shows it: to look at a file of a tree must not count one more user of its source.
 pub type KindRef<'t> = Kind<&'t [u8], &'t Arc<dyn Contents>>;
+
+impl<T, S> Kind<T, S> {
+    /// Returns true for the device by which overlayfs knows that a name is deleted.
+    pub fn is_whiteout(&self) -> bool {
+        matches!(self, Kind::Char(DeviceNumber::WHITEOUT))
+    }
+
+    /// Returns the letter that `find -type` has for the type.
+    pub fn letter(&self) -> u8 {
+        match self {
+            Kind::Dir => b'd',
+            Kind::File { .. } => b'f',
+            Kind::Symlink(_) => b'l',
+            Kind::Char(_) => b'c',
+            Kind::Block(_) => b'b',
+            Kind::Fifo => b'p',
+            Kind::Socket => b's',
+        }
+    }
+}
 
 impl KindRef<'_> {
     /// Returns the same with a target and a source of its own.
@@ -321,10 +341,7 @@ impl Tree {
             if std::mem::replace(&mut seen[ino.0 as usize], true) {
                 continue;
             }
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
+            push_name(&mut path, name);
             visit(ino, name, &path)?;
             if let Some(entries) = self.dir(ino) {
                 stack.push((entries.iter(), path.len()));
@@ -347,10 +364,7 @@ impl Tree {
                 stack.pop();
                 continue;
             };
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
+            push_name(&mut path, name);
             if visit(dir, name, ino, &path) && self.is_dir(ino) {
                 stack.push((ino, self.entries(ino), path.len()));
             }
@@ -388,6 +402,24 @@ impl Tree {
 /// Returns the components of a slash-separated path without empty and `.` ones.
 pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".")
+}
+
+/// Returns a path in the form that the tree uses: its components with a slash between them.
+pub fn normal_path(path: &[u8]) -> Vec<u8> {
+    components(path).collect::<Vec<_>>().join(&b'/')
+}
+
+/// Appends a name to the path of its directory, which is empty for the root.
+pub fn push_name(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+}
+
+/// Returns the path of an entry of a directory, whose path is empty for the root.
+pub fn child_path(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    if dir.is_empty() { name.to_vec() } else { [dir, name].join(&b'/') }
 }
 
 /// Refuses names that are never valid in a directory: empty, `.`, `..`, or with `/` or NUL.

@@ -152,15 +152,6 @@ impl From<Finding> for FindingFacts {
 
 impl EntryFacts {
     pub(crate) fn new(entry_name: &[u8], nid: Nid, stat: &Stat) -> Self {
-        let kind = match &stat.kind {
-            FileType::Dir => "directory",
-            FileType::File { .. } => "file",
-            FileType::Symlink { .. } => "symlink",
-            FileType::Char(_) => "char",
-            FileType::Block(_) => "block",
-            FileType::Fifo => "fifo",
-            FileType::Socket => "socket",
-        };
         let size = match stat.kind {
             FileType::File { size } => size,
             _ => 0,
@@ -171,7 +162,7 @@ impl EntryFacts {
         };
         EntryFacts {
             name: name::encode(entry_name).into_owned(),
-            kind,
+            kind: stat.kind.word(),
             size,
             mode: stat.mode,
             uid: stat.uid,

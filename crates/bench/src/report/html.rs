@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use packfs_blocks::page::LOOK;
+use packfs_blocks::page::{LOOK, escape_html};
 
 use super::model::{BenchReport, ReportChart, ReportSection, ReportTable, TableColumn, TableValue};
 use super::shape::slug;
@@ -57,7 +57,7 @@ pub fn html(report: &BenchReport) -> String {
         }
         put_section(&mut body, &section_id(report, at), section);
     }
-    let title = escape(report.heading());
+    let title = escape_html(report.heading());
     let contents = contents(report);
     let charts: Vec<&ReportChart> = report.sections.iter().flat_map(|section| &section.charts).collect();
     // Charts contain only numbers and names, so serialising cannot fail.
@@ -89,9 +89,9 @@ pub fn html(report: &BenchReport) -> String {
 
 /// Writes the heading and the findings, with links to their sections.
 fn put_head(out: &mut String, report: &BenchReport) {
-    let _ = writeln!(out, "<h1>{}</h1>", escape(report.heading()));
+    let _ = writeln!(out, "<h1>{}</h1>", escape_html(report.heading()));
     for sentence in &report.about {
-        let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(sentence));
+        let _ = writeln!(out, "<p class=\"about\">{}</p>", escape_html(sentence));
     }
     let findings = report.findings();
     if !findings.is_empty() {
@@ -100,8 +100,8 @@ fn put_head(out: &mut String, report: &BenchReport) {
             let target =
                 report.sections[at].charts.first().map_or_else(|| section_id(report, at), |chart| chart.id.clone());
             let chapter = report.sections[at].chapter.title();
-            let target = escape(&target);
-            let _ = writeln!(out, "<li>{} <a href=\"#{target}\">{chapter}</a></li>", escape(sentence));
+            let target = escape_html(&target);
+            let _ = writeln!(out, "<li>{} <a href=\"#{target}\">{chapter}</a></li>", escape_html(sentence));
         }
         out.push_str("</ul>\n");
     }
@@ -121,7 +121,8 @@ fn contents(report: &BenchReport) -> String {
             let _ = write!(out, "{close}<li><a href=\"#{id}\">{title}</a>\n<ul>\n");
         }
         if !section.folded {
-            let _ = writeln!(out, "<li><a href=\"#{}\">{}</a></li>", section_id(report, at), escape(&section.title));
+            let _ =
+                writeln!(out, "<li><a href=\"#{}\">{}</a></li>", section_id(report, at), escape_html(&section.title));
         }
     }
     out.push_str(if report.sections.is_empty() { "" } else { "</ul></li>\n" });
@@ -146,7 +147,7 @@ fn section_id(report: &BenchReport, at: usize) -> String {
 }
 
 fn put_section(out: &mut String, id: &str, section: &ReportSection) {
-    let title = escape(&section.title);
+    let title = escape_html(&section.title);
     let _ = match section.folded {
         true => writeln!(out, "<details class=\"more\" id=\"{id}\"><summary>{title}</summary>\n<section>"),
         false => writeln!(out, "<section id=\"{id}\">\n<h3>{title}</h3>"),
@@ -155,13 +156,13 @@ fn put_section(out: &mut String, id: &str, section: &ReportSection) {
     let answer = if section.charts.is_empty() { section.sentences.len() } else { ANSWER };
     let (answer, more) = section.sentences.split_at(answer.min(section.sentences.len()));
     for sentence in answer {
-        let _ = writeln!(out, "<p>{}</p>", escape(sentence));
+        let _ = writeln!(out, "<p>{}</p>", escape_html(sentence));
     }
     if !section.charts.is_empty() {
         out.push_str("<div class=\"charts\">\n");
         for chart in &section.charts {
-            let id = escape(&chart.id);
-            let title = escape(&chart.title);
+            let id = escape_html(&chart.id);
+            let title = escape_html(&chart.title);
             let _ = writeln!(
                 out,
                 "<figure><figcaption>{title}</figcaption><div class=\"chart\" id=\"{id}\"></div></figure>"
@@ -183,7 +184,7 @@ fn put_folded(out: &mut String, summary: &str, sentences: &[String]) {
     }
     let _ = writeln!(out, "<details class=\"notes\"><summary>{summary}</summary>");
     for sentence in sentences {
-        let _ = writeln!(out, "<p>{}</p>", escape(sentence));
+        let _ = writeln!(out, "<p>{}</p>", escape_html(sentence));
     }
     out.push_str("</details>\n");
 }
@@ -200,7 +201,7 @@ fn put_table(out: &mut String, table: &ReportTable) {
         let classes: Vec<&str> = classes.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect();
         if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
     };
-    let title = escape(&table.title);
+    let title = escape_html(&table.title);
     let folded = table.rows.len() > LONG;
     if folded {
         let _ =
@@ -217,7 +218,7 @@ fn put_table(out: &mut String, table: &ReportTable) {
          <thead><tr>"
     );
     for at in &columns {
-        let _ = write!(out, "<th{}>{}</th>", class(*at), escape(&table.columns[*at].name));
+        let _ = write!(out, "<th{}>{}</th>", class(*at), escape_html(&table.columns[*at].name));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
@@ -226,11 +227,11 @@ fn put_table(out: &mut String, table: &ReportTable) {
             let _ = match row.get(*at) {
                 // The script adds a button, which would do nothing without it.
                 Some(TableValue::Command(command)) => {
-                    write!(out, "<td><code class=\"command\">{}</code></td>", escape(command))
+                    write!(out, "<td><code class=\"command\">{}</code></td>", escape_html(command))
                 }
                 value => {
                     let shown = value.map(TableValue::show).unwrap_or_default();
-                    write!(out, "<td{}>{}</td>", class(*at), escape(codec(&shown)))
+                    write!(out, "<td{}>{}</td>", class(*at), escape_html(codec(&shown)))
                 }
             };
         }
@@ -260,9 +261,4 @@ fn beside(columns: &[TableColumn]) -> Vec<usize> {
     }
     order.extend(published.iter().filter(|of| alike(of).is_none()));
     order
-}
-
-fn escape(text: &str) -> String {
-    // Attributes are in double quotes, so apostrophes are harmless.
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

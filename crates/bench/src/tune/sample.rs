@@ -62,8 +62,7 @@ pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
                 copy.to.link(to, name, known, ConflictPolicy::Refuse)?;
                 continue;
             }
-            let size = if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
-            let made = copy.add(to, name, SampledRange { ino, offset: 0, len: size })?;
+            let made = copy.add(to, name, SampledRange { ino, offset: 0, len: tree.file_len(ino) })?;
             if tree.is_dir(ino) {
                 dirs.push((ino, made));
             } else {

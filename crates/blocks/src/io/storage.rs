@@ -147,11 +147,11 @@ pub type Memory = Mutex<Cursor<Vec<u8>>>;
 /// A writer of the user's. Offsets count from its start, whatever its position.
 impl<T: Read + Write + Seek + Send + fmt::Debug> Storage for Mutex<T> {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.at(offset, |inner| inner.write_all(bytes))
+        work_at(self, offset, |inner| inner.write_all(bytes))
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.at(offset, |inner| inner.read_exact(buf))
+        work_at(self, offset, |inner| inner.read_exact(buf))
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -172,18 +172,12 @@ impl<T: Read + Write + Seek + Send + fmt::Debug> Storage for Mutex<T> {
     }
 }
 
-/// Positioned access to a locked reader and writer.
-trait LockedAccess<T> {
-    fn at(&self, offset: u64, work: impl FnOnce(&mut T) -> io::Result<()>) -> io::Result<()>;
-}
-
-impl<T: Seek> LockedAccess<T> for Mutex<T> {
-    fn at(&self, offset: u64, work: impl FnOnce(&mut T) -> io::Result<()>) -> io::Result<()> {
-        // If a thread panicked while holding the lock, only the position may be wrong, and it is set here.
-        let mut inner = mutex::lock(self);
-        inner.seek(SeekFrom::Start(offset))?;
-        work(&mut inner)
-    }
+/// Works at an offset of a locked reader and writer.
+fn work_at<T: Seek>(locked: &Mutex<T>, offset: u64, work: impl FnOnce(&mut T) -> io::Result<()>) -> io::Result<()> {
+    // If a thread panicked while holding the lock, only the position may be wrong, and it is set here.
+    let mut inner = mutex::lock(locked);
+    inner.seek(SeekFrom::Start(offset))?;
+    work(&mut inner)
 }
 
 impl<S: Storage + ?Sized> Storage for Arc<S> {

@@ -33,6 +33,7 @@ use std::time::Instant;
 use packfs_blocks::io::{FileSystem, SystemFiles};
 use packfs_blocks::name::display;
 use packfs_blocks::progress::Phase;
+use packfs_blocks::system;
 use packfs_blocks::{Progress, pipeline, threads};
 
 use self::chunk::ChunkWorker;
@@ -119,8 +120,7 @@ fn split_on(
 /// Makes the superblock of a new set.
 fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &MemoryPlan) -> Result<PartSuperblock> {
     let mut set = [0; 16];
-    let random = rustix::rand::getrandom(&mut set[..], rustix::rand::GetRandomFlags::empty());
-    random.map_err(|errno| Error::io("cannot read", "/dev/urandom")(errno.into()))?;
+    system::fill_random(&mut set).map_err(Error::io("cannot read", "/dev/urandom"))?;
     let small = |n: usize| Error::option("memory", n, "more than a part can name");
     let superblock = PartSuperblock {
         part: 0,

@@ -13,7 +13,7 @@ use super::{EntryDecision, Selection};
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
 use crate::source::ExcludeRules;
-use crate::tree::{check_name, components, path_of};
+use crate::tree::{check_name, components, normal_path, path_of, push_name};
 use crate::{Error, Result};
 use packfs_blocks::system::OsStrExt;
 use packfs_tree::regex::RegexSet;
@@ -269,13 +269,6 @@ impl<'i> Walk<'i> {
     }
 }
 
-fn push_name(path: &mut Vec<u8>, name: &[u8]) {
-    if !path.is_empty() {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-}
-
 /// The user's selection.
 #[derive(Debug)]
 struct SelectedPaths {
@@ -298,7 +291,7 @@ impl SelectedPaths {
         let mut globs = GlobSetBuilder::new();
         for path in paths {
             let bytes = path.as_os_str().as_bytes();
-            let clean = components(bytes).collect::<Vec<_>>().join(&b'/');
+            let clean = normal_path(bytes);
             if select.follow {
                 match trace(image, bytes) {
                     Ok(Some(found)) => {

@@ -11,7 +11,7 @@ use super::{Contents, ExcludeRules, FileReader, Source, SourceDevice, StayingDat
 use crate::image::{Extent, FileType, Image, Nid, Stat, mode_without_acl};
 use crate::name::display;
 use crate::sink::names::NameCounts;
-use crate::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT, XattrSet};
+use crate::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT, XattrSet, push_name};
 use crate::{AnyImage, Error, Result, Tree, erofs};
 
 /// An image whose files are packed into another.
@@ -154,10 +154,7 @@ impl FromImage {
                 stack.pop();
                 continue;
             };
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&entry.name);
+            push_name(&mut path, &entry.name);
             let stat = image.stat(entry.nid)?;
             names.add(&path, &stat)?;
             if let Some(first) = links.get(&entry.nid) {

@@ -1,5 +1,6 @@
 //! Manifests: the layer that is an image, and the manifest for this machine in a list of them.
 
+use packfs_blocks::system::container_architecture;
 use serde_json::Value;
 
 use crate::error::FailureReason;
@@ -19,7 +20,7 @@ pub(super) fn find_this_machine(document: &Value) -> Result<Option<String>, Fail
         let part = |name: &str| one.get("platform").and_then(|of| of.get(name)?.as_str()).unwrap_or("any").to_owned();
         format!("{}/{}", part("os"), part("architecture"))
     };
-    let wanted = format!("linux/{}", architecture());
+    let wanted = format!("linux/{}", container_architecture());
     let found = match all.as_slice() {
         [one] => Some(one),
         all => all.iter().find(|one| platform(one) == wanted),
@@ -29,18 +30,6 @@ pub(super) fn find_this_machine(document: &Value) -> Result<Option<String>, Fail
         format!("it has no manifest for {wanted}; name one of {}", digests.collect::<Vec<_>>().join(", "))
     };
     found.and_then(descriptor_digest).map(Some).ok_or_else(|| FailureReason::Artifact(told()))
-}
-
-/// The name that registries have for this machine's instruction set.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "x86" => "386",
-        "aarch64" => "arm64",
-        "loongarch64" => "loong64",
-        "powerpc64" => "ppc64le",
-        other => other,
-    }
 }
 
 fn descriptor_digest(descriptor: &Value) -> Option<String> {
@@ -121,7 +110,7 @@ mod tests {
     fn the_manifest_is_that_of_this_machine() {
         let of =
             |arch: &str, digest: &str| json!({"digest": digest, "platform": {"os": "linux", "architecture": arch}});
-        let ours = of(architecture(), "sha256:2");
+        let ours = of(container_architecture(), "sha256:2");
         let list = json!({"manifests": [of("none", "sha256:1"), ours]});
         assert_eq!(find_this_machine(&list), Ok(Some("sha256:2".into())));
         assert_eq!(find_this_machine(&json!({"manifests": [of("none", "sha256:1")]})), Ok(Some("sha256:1".into())));

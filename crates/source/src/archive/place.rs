@@ -4,7 +4,8 @@ use packfs_blocks::units::beyond;
 
 use super::{ArchiveMember, MAX_PATH, MemberKind, Options};
 use crate::tree::{
-    ConflictPolicy, FileData, InodeAttributes, Kind, ROOT, Tree, XattrId, XattrSet, acl, components, path_of,
+    ConflictPolicy, FileData, InodeAttributes, Kind, ROOT, Tree, XattrId, XattrSet, acl, components, normal_path,
+    path_of,
 };
 use crate::{Error, Result, Warning, WarningKind};
 
@@ -27,7 +28,7 @@ pub(crate) fn clean(path: &[u8], of: &'static str, at: u64) -> Result<Vec<u8>> {
     if path.is_empty() {
         return Err(bad("its link target is empty".into()));
     }
-    Ok(components(path).collect::<Vec<_>>().join(&b'/'))
+    Ok(normal_path(path))
 }
 
 fn check_length(path: &[u8], of: &'static str, at: u64) -> Result<()> {

@@ -15,7 +15,7 @@ use super::attrs::EntryAttrs;
 use super::root::ScanRoot;
 use super::share::TaskShare;
 use super::{Options, changed};
-use crate::tree::{XattrSet, acl};
+use crate::tree::{XattrSet, acl, push_name};
 use crate::{Error, Result};
 
 /// Largest list of names and largest value that Linux supports.
@@ -178,10 +178,7 @@ fn fill_listing(
     for (name, kind) in names {
         // The path of the directory stays, its names come and go.
         full.truncate(path.len());
-        if !full.is_empty() {
-            full.push(b'/');
-        }
-        full.extend_from_slice(name);
+        push_name(&mut full, name);
         // Another task reads it. Only directories are needed, to descend into them.
         if share.is_some_and(|share| !share.holds(&full)) {
             match kind {

@@ -17,6 +17,7 @@ use super::listing::{self, DirListing, ListingBuffers};
 use super::part::{PartHead, PartWriter};
 use super::root::ScanRoot;
 use super::{Options, Scanned, XattrSet};
+use crate::tree::child_path;
 use crate::{Error, Part, Result};
 
 /// Mode of parts: they have names that others may not read.
@@ -127,7 +128,7 @@ impl ShareScan<'_, '_> {
             Error::unless_cancelled(progress)?;
         }
         for found in listing.entries {
-            let path = if dir.is_empty() { found.name.to_vec() } else { [dir, &found.name[..]].join(&b'/') };
+            let path = child_path(dir, &found.name);
             let is_mine = !self.spread || self.share.holds(&path);
             if is_mine {
                 self.writer.entry(&found)?;

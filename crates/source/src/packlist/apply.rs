@@ -10,7 +10,7 @@ use super::{ContentLocation, DescribedLines, LineAttrs, ListItem, NodeType, host
 use crate::Contents;
 use crate::dir::{self, Options, SingleFile, SingleFiles};
 use crate::entries::StoredFile;
-use crate::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT, Time, XattrId, components, path_of};
+use crate::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT, Time, XattrId, normal_path, path_of};
 use crate::{Error, OnError, Result, Tree};
 
 /// A list being applied.
@@ -42,16 +42,11 @@ type PendingLinks = BTreeMap<Vec<u8>, (Vec<u8>, u32)>;
 fn follow(links: &PendingLinks, mut path: Vec<u8>) -> Vec<u8> {
     for _ in 0..=links.len() {
         match links.get(&path) {
-            Some((target, _)) => path = normal(target),
+            Some((target, _)) => path = normal_path(target),
             None => break,
         }
     }
     path
-}
-
-/// Returns the path in the form that the tree uses.
-fn normal(path: &[u8]) -> Vec<u8> {
-    components(path).collect::<Vec<_>>().join(&b'/')
 }
 
 impl<'a> ListApplier<'a> {
@@ -113,7 +108,7 @@ impl<'a> ListApplier<'a> {
                 Ok(())
             }
             ListItem::Include { path, attrs, include } => {
-                let path = normal(&path);
+                let path = normal_path(&path);
                 if !path.is_empty() && self.options.exclude.covers(&path, true) {
                     return Ok(());
                 }
@@ -139,7 +134,7 @@ impl<'a> ListApplier<'a> {
     }
 
     fn link(&mut self, links: &PendingLinks, path: &[u8], target: &[u8]) -> Result<()> {
-        let end = follow(links, normal(target));
+        let end = follow(links, normal_path(target));
         let found = self.tree.lookup(&end);
         let why = || Error::limit(path_of(target), "there is no such file to link to");
         self.link_to(path, found.ok_or_else(why)?)
@@ -147,7 +142,7 @@ impl<'a> ListApplier<'a> {
 
     /// Records that a line describes a path; a second time is an error.
     fn describe(&mut self, path: &[u8], line: u32) -> Result<Vec<u8>> {
-        let path = normal(path);
+        let path = normal_path(path);
         match self.described.insert(path.clone(), line) {
             None => Ok(path),
             Some(first) => {
@@ -161,13 +156,13 @@ impl<'a> ListApplier<'a> {
     }
 
     fn existing(&self, path: &[u8]) -> Result<Ino> {
-        let found = self.tree.lookup(&follow(&self.links, normal(path)));
+        let found = self.tree.lookup(&follow(&self.links, normal_path(path)));
         found.ok_or_else(|| Error::limit(path_of(path), "there is no such file to change at this point"))
     }
 
     /// Returns true if the directory is there in which an entry would be.
     fn has_parent(&self, path: &[u8]) -> bool {
-        let path = normal(path);
+        let path = normal_path(path);
         let parent = path.iter().rposition(|byte| *byte == b'/').map_or(&[][..], |end| &path[..end]);
         self.tree.lookup(parent).is_some()
     }
@@ -220,7 +215,7 @@ impl<'a> ListApplier<'a> {
 
     /// Begins with an entry that a line describes; `None` if the tree keeps the one that it has.
     fn begin(&mut self, path: &[u8], line: u32) -> Result<Option<Vec<u8>>> {
-        if self.keeps(&normal(path))? { Ok(None) } else { self.describe(path, line).map(Some) }
+        if self.keeps(&normal_path(path))? { Ok(None) } else { self.describe(path, line).map(Some) }
     }
 
     fn node(&mut self, path: &[u8], attrs: &LineAttrs, node: NodeType, line: u32) -> Result<()> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::LineAttrs;
 use crate::ExcludeRules;
 use crate::dir::{Dir, Options};
-use crate::tree::{ConflictPolicy, Ino, InodeAttributes, Kind, KindRef, ROOT, Time};
+use crate::tree::{ConflictPolicy, Ino, InodeAttributes, ROOT, Time, push_name};
 use crate::{Error, Result, Tree};
 
 /// Selection of entries to add.
@@ -15,7 +15,7 @@ pub(super) struct DirInclude {
     /// The directory as given in the list.
     pub(super) from: Vec<u8>,
     /// Types as `ls -l` shows them; empty for all.
-    pub(super) types: Vec<char>,
+    pub(super) types: Vec<u8>,
     names: Vec<String>,
     paths: Vec<String>,
     pub(super) one_file_system: bool,
@@ -25,24 +25,11 @@ pub(super) struct DirInclude {
     whole: bool,
 }
 
-/// Converts a letter of find's `-type` to the one that `ls -l` shows.
-pub(super) fn types(word: &[u8]) -> std::result::Result<char, String> {
+/// Checks a letter of find's `-type`.
+pub(super) fn type_letter(word: &[u8]) -> std::result::Result<u8, String> {
     match word {
-        b"f" => Ok('-'),
-        [letter @ (b'b' | b'c' | b'd' | b'p' | b'l' | b's')] => Ok(char::from(*letter)),
+        [letter @ (b'b' | b'c' | b'd' | b'p' | b'l' | b'f' | b's')] => Ok(*letter),
         _ => Err(format!("the type must be one of b c d p f l s, not `{}`", word.escape_ascii())),
-    }
-}
-
-fn letter(kind: &KindRef<'_>) -> char {
-    match kind {
-        Kind::Dir => 'd',
-        Kind::File { .. } => '-',
-        Kind::Symlink(_) => 'l',
-        Kind::Char(_) => 'c',
-        Kind::Block(_) => 'b',
-        Kind::Fifo => 'p',
-        Kind::Socket => 's',
     }
 }
 
@@ -156,10 +143,7 @@ impl TreeGraft<'_> {
                 stack.pop();
                 continue;
             };
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
+            push_name(path, name);
             let is_dir = tree.is_dir(ino);
             if self.exclude.matches(path, is_dir) {
                 continue;
@@ -175,7 +159,7 @@ impl TreeGraft<'_> {
 
     fn takes(&self, ino: Ino, path: &[u8]) -> bool {
         let DirInclude { types, .. } = self.include;
-        let kind = letter(&self.from.inode(ino).kind);
+        let kind = self.from.inode(ino).kind.letter();
         let fits = |patterns: &ExcludeRules| patterns.is_empty() || patterns.matches(path, false);
         (types.is_empty() || types.contains(&kind)) && fits(&self.patterns.names) && fits(&self.patterns.paths)
     }

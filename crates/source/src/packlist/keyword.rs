@@ -2,7 +2,7 @@
 
 use super::{ContentLocation, LineAttrs, ListItem, NodeType, parse_time};
 use crate::lex::{LineLexer, QuotingRules, parse_number};
-use crate::packlist::include::{DirInclude, types};
+use crate::packlist::include::{DirInclude, type_letter};
 use crate::tree::DeviceNumber;
 use crate::xattr_value;
 
@@ -169,7 +169,7 @@ fn glob(line: &mut LineLexer<'_>) -> Result<DirInclude, String> {
         let option = line.bare().unwrap_or_default();
         match option {
             b"--" => break,
-            b"-type" => include.types.push(types(line.bare().unwrap_or_default())?),
+            b"-type" => include.types.push(type_letter(line.bare().unwrap_or_default())?),
             b"-name" => include.add_name(&pattern(line)?)?,
             b"-path" => include.add_path(&pattern(line)?)?,
             b"-xdev" | b"-mount" => include.one_file_system = true,

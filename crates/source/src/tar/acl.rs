@@ -8,6 +8,8 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use packfs_blocks::name::decode_octal;
+
 use crate::tree::acl::{GROUP_BITS, NO_ID, VERSION, tag};
 
 /// Maximum number of accounts remembered from one archive, which bounds the memory that hostile archives can take.
@@ -167,7 +169,7 @@ fn parse_entry(line: &[u8], accounts: &KnownAccounts) -> Result<AclEntry, String
         (b"group" | b"g", false) => (tag::GROUP, &accounts.groups, "group"),
         _ => return Err(malformed()),
     };
-    let id = id.or_else(|| number(name)).or_else(|| known.get(&unescape(name)));
+    let id = id.or_else(|| number(name)).or_else(|| known.get(&decode_octal(name)));
     match id {
         Some(NO_ID) => Err(malformed()),
         Some(id) => Ok([tag.into(), id, permissions]),
@@ -198,25 +200,6 @@ fn parse_permissions(text: &[u8]) -> Option<u32> {
 
 fn number(digits: &[u8]) -> Option<u32> {
     super::pax::parse_decimal(digits).and_then(|n| u32::try_from(n).ok())
-}
-
-/// Decodes colons, commas, blanks and backslashes in names, which are written as a backslash and
-/// three octal digits.
-fn unescape(mut name: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(name.len());
-    while let [first, rest @ ..] = name {
-        name = match name {
-            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', rest @ ..] => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest
-            }
-            _ => {
-                out.push(*first);
-                rest
-            }
-        };
-    }
-    out
 }
 
 #[cfg(test)]

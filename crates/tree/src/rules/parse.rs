@@ -7,7 +7,7 @@ use packfs_codec::{Choice, Codec};
 use super::test::{EntryTest, FileMagic, PathRegex, TestCondition};
 use super::{EmptyReason, IdChange, RuleEffects, XattrChange};
 use crate::RecipeTable;
-use crate::tree::{DataHandling, ExcludeXattrs, components};
+use crate::tree::{DataHandling, ExcludeXattrs, normal_path};
 use crate::{ExcludeRules, xattr_value};
 
 type ParseResult<T> = std::result::Result<T, String>;
@@ -102,7 +102,7 @@ fn parse_test(word: &str) -> ParseResult<EntryTest> {
     }
     let what = match name {
         // As `lookup` compares it: one slash between components, none around.
-        "path" => TestCondition::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
+        "path" => TestCondition::Path(normal_path(value.as_bytes()).into()),
         "glob" => TestCondition::Glob(ExcludeRules::new([value]).map_err(|error| error.to_string())?),
         "regex" => TestCondition::Regex(PathRegex::new(value, "").map_err(|error| error.to_string())?),
         "type" => TestCondition::Type(value.split(',').map(parse_kind).collect::<ParseResult<_>>()?),

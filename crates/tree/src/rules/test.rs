@@ -8,7 +8,7 @@ use packfs_blocks::hex::from_hex;
 use crate::Error;
 use crate::ExcludeRules;
 use crate::regex::{RegexSet, prefix};
-use crate::tree::{FileData, Inode, Kind, KindRef, components};
+use crate::tree::{FileData, Inode, Kind, normal_path};
 
 /// Number of bytes at the beginning of a file that tell what it holds.
 const HEAD_LEN: u64 = 512;
@@ -53,7 +53,7 @@ impl PathRegex {
     /// Checks an expression; a malformed one fails with [`Error::BadPattern`](crate::Error::BadPattern).
     pub(super) fn new(text: &str, mount_point: &str) -> Result<Self, Error> {
         RegexSet::new(&[text])?;
-        let mut front = components(mount_point.as_bytes()).collect::<Vec<_>>().join(&b'/');
+        let mut front = normal_path(mount_point.as_bytes());
         if !front.is_empty() {
             front.push(b'/');
         }
@@ -178,19 +178,6 @@ impl TestedEntry<'_> {
     }
 }
 
-/// Returns the letter that `find -type` has for a type.
-fn letter(kind: &KindRef<'_>) -> u8 {
-    match kind {
-        Kind::Dir => b'd',
-        Kind::File { .. } => b'f',
-        Kind::Symlink(_) => b'l',
-        Kind::Char(_) => b'c',
-        Kind::Block(_) => b'b',
-        Kind::Fifo => b'p',
-        Kind::Socket => b's',
-    }
-}
-
 impl EntryTest {
     /// Returns true if the test reads files.
     pub(super) fn reads(&self) -> bool {
@@ -203,7 +190,7 @@ impl EntryTest {
             TestCondition::Path(path) => **path == *subject.path,
             TestCondition::Glob(glob) => glob.matches(subject.path, matches!(inode.kind, Kind::Dir)),
             TestCondition::Regex(expression) => expression.is_match(subject.path),
-            TestCondition::Type(letters) => letters.contains(&letter(&inode.kind)),
+            TestCondition::Type(letters) => letters.contains(&inode.kind.letter()),
             TestCondition::Size(range) => matches!(&inode.kind, Kind::File { size, .. } if range.contains(size)),
             TestCondition::Owner(range) => range.contains(&inode.uid.into()),
             TestCondition::Group(range) => range.contains(&inode.gid.into()),

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{Ino, InodeAttributes, Tree, capability, components};
+use super::{Ino, InodeAttributes, Tree, capability, normal_path};
 use crate::{Error, Result};
 
 /// Number of missing paths that an error names.
@@ -57,7 +57,7 @@ impl FsConfig {
                 return Err(wrong("an earlier line gives this path other attributes"));
             }
         }
-        Ok(FsConfig { file: file.to_owned(), mount_point: joined(mount_point), attributes })
+        Ok(FsConfig { file: file.to_owned(), mount_point: normal_path(mount_point), attributes })
     }
 
     /// Changes the attributes of all entries; capabilities only `with_capabilities`. A hard-linked file has those of
@@ -116,11 +116,7 @@ const EXPECTED: &str = "expected PATH UID GID MODE [capabilities=NUMBER], the mo
 /// Splits a line after its path, of which slashes at both ends are dropped.
 fn split_path(line: &[u8]) -> (Vec<u8>, &[u8]) {
     let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
-    (joined(&line[..end]), &line[end..])
-}
-
-fn joined(path: &[u8]) -> Vec<u8> {
-    components(path).collect::<Vec<_>>().join(&b'/')
+    (normal_path(&line[..end]), &line[end..])
 }
 
 fn parse_attributes(text: &[u8]) -> Option<PathAttributes> {
@@ -131,14 +127,15 @@ fn parse_attributes(text: &[u8]) -> Option<PathAttributes> {
     let gid = words.next()?.parse().ok()?;
     let mode = u16::from_str_radix(words.next()?, 8).ok().filter(|mode| *mode <= 0o7777)?;
     let capabilities = words.find_map(|word| word.strip_prefix("capabilities="));
-    let capabilities = capabilities.map_or(Some(0), parse_number)?;
+    let capabilities = capabilities.map_or(Some(0), parse_c_number)?;
     Some(PathAttributes { uid, gid, mode, capabilities })
 }
 
 /// Parses a number as C does: decimal, hexadecimal after `0x`, octal after `0`.
-fn parse_number(text: &str) -> Option<u64> {
+pub fn parse_c_number(text: &str) -> Option<u64> {
     match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
+        // `0` alone is decimal, and has no digits after its first one.
         (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
         (None, _) => text.parse().ok(),
     }

@@ -80,14 +80,9 @@ impl Tree {
     }
 }
 
-/// Returns true for the device by which overlayfs knows that a name is deleted.
-fn is_whiteout(tree: &Tree, ino: Ino) -> bool {
-    matches!(tree.inode(ino).kind, Kind::Char(DeviceNumber::WHITEOUT))
-}
-
 /// Marks directories that have whiteouts of overlayfs. An attribute that is there already stays.
 fn mark_directories(tree: &mut Tree) {
-    let has_whiteouts = |tree: &Tree, dir| tree.entries(dir).any(|(_, entry)| is_whiteout(tree, entry));
+    let has_whiteouts = |tree: &Tree, dir| tree.entries(dir).any(|(_, entry)| tree.inode(entry).kind.is_whiteout());
     let is_marked = |tree: &Tree, dir| {
         let attributes = tree.xattrs.get(tree.meta(dir).xattrs);
         attributes.iter().any(|(name, _)| **name == *ORIGIN_XATTR)
@@ -102,7 +97,7 @@ fn mark_directories(tree: &mut Tree) {
 /// Takes out what only overlayfs understands.
 fn strip_overlay(tree: &mut Tree) -> Result<()> {
     for ino in tree.inos() {
-        let marks = tree.entries(ino).filter(|(_, entry)| is_whiteout(tree, *entry));
+        let marks = tree.entries(ino).filter(|(_, entry)| tree.inode(*entry).kind.is_whiteout());
         let names: Vec<Box<[u8]>> = marks.map(|(name, _)| name.into()).collect();
         names.iter().try_for_each(|name| tree.remove(ino, name).map(drop))?;
         let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();

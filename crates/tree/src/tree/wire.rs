@@ -198,7 +198,8 @@ fn encode_device(kind: u8, DeviceNumber { major, minor }: DeviceNumber, to: &mut
     to.u32(minor);
 }
 
-fn decode_device(from: &mut FieldDecoder<'_>) -> Result<DeviceNumber> {
+/// Decodes the number of a device.
+pub fn decode_device(from: &mut FieldDecoder<'_>) -> Result<DeviceNumber> {
     Ok(DeviceNumber { major: from.u32()?, minor: from.u32()? })
 }
 

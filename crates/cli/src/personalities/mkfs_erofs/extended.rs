@@ -1,5 +1,7 @@
 //! `-E`: extended options become features.
 
+use packfs_image::tree::parse_c_number;
+
 /// Features that mkfs.erofs has off, and packfs on where they serve.
 const OFF: [&str; 5] = ["fragments", "all-fragments", "dedupe", "ztailpacking", "chunks"];
 
@@ -75,7 +77,7 @@ impl ExtendedOptions {
 
     /// Takes the value of `--zfeature-bits`: the features up to the highest bit that is set are turned on or off.
     pub(super) fn take_bits(&mut self, text: &str) -> Result<(), String> {
-        let bits = super::parse_number(text).filter(|bits| *bits < 1 << BITS.len());
+        let bits = parse_c_number(text).filter(|bits| *bits < 1 << BITS.len());
         let bits =
             bits.ok_or_else(|| format!("--zfeature-bits {text}: expected a number below {}", 1 << BITS.len()))?;
         // As in mkfs.erofs, bits above the highest one that is set leave their features alone.

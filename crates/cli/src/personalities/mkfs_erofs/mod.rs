@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use packfs_image::name::display;
+use packfs_image::tree::parse_c_number;
 
 use self::compressor::ImageCodec;
 use self::extended::ExtendedOptions;
@@ -127,16 +128,6 @@ pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
     }
 }
 
-/// Parses a number as C does: decimal, hexadecimal after `0x`, octal after `0`.
-fn parse_number(text: &str) -> Option<u64> {
-    match (text.strip_prefix("0x"), text.strip_prefix('0')) {
-        (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
-        // `0` alone is decimal, and has no digits after its first one.
-        (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
-        (None, _) => text.parse().ok(),
-    }
-}
-
 fn not_utf8(name: &str, value: &OsString) -> String {
     format!("{name} {}: not UTF-8", display(Path::new(value)))
 }
@@ -175,7 +166,7 @@ impl MkfsOptions {
                 self.ignore_mtime |= std::mem::take(&mut self.extended.ignore_mtime);
             }
             // As C reads numbers, since build systems write hexadecimal.
-            ("-T", _) => match parse_number(&text) {
+            ("-T", _) => match parse_c_number(&text) {
                 Some(secs) => self.time = Some(secs),
                 None => return refused("expected seconds since 1970"),
             },

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use packfs_blocks::units::Size;
 
-use crate::tree::{Ino, Kind, Tree};
+use crate::tree::{Ino, Tree};
 
 /// Bytes that each file counts for besides its own: opening a file takes time, too. It decides where shards are cut,
 /// and so the bytes of images. How much time it takes differs between file systems; not measured.
@@ -53,9 +53,9 @@ impl Shards {
 /// Cuts `files` into ranges of about equal weight. A file belongs to the shard in which its first byte lies, so some
 /// ranges may be empty.
 pub(super) fn ranges(tree: &Tree, files: &[Ino], shards: Shards) -> Vec<Range<usize>> {
-    let total = files.iter().map(|ino| weight(size(tree, *ino))).sum();
+    let total = files.iter().map(|ino| weight(tree.file_len(*ino))).sum();
     let mut cutter = ShardCutter::new(total, shards);
-    files.iter().for_each(|ino| cutter.add(size(tree, *ino)));
+    files.iter().for_each(|ino| cutter.add(tree.file_len(*ino)));
     let ends = |range: Range<u64>| usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
     let ranges = cutter.finish().into_iter().filter_map(ends);
     ranges.map(|(start, end)| start..end).collect()
@@ -115,10 +115,6 @@ pub(super) fn load(bytes: u64, files: u32) -> u64 {
 /// Returns the weight of a file of `size` bytes.
 pub(in crate::build) fn weight(size: u64) -> u128 {
     u128::from(size) + u128::from(PER_FILE)
-}
-
-fn size(tree: &Tree, ino: Ino) -> u64 {
-    if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use packfs_blocks::Digest;
 use super::FileOrderer;
 use crate::Result;
 use crate::source::Contents;
-use crate::tree::{Ino, Kind, Tree};
+use crate::tree::{Ino, Tree};
 
 /// Number of bytes of a file's beginning that are read of all files of one length, so that only those with equal
 /// beginnings are read as a whole. A page: the system reads no less. Not measured.
@@ -47,7 +47,7 @@ pub(super) fn find<S>(
 /// Returns the files whose length occurs in several shards, without their digests.
 fn of_equal_length(tree: &Tree, files: &[Ino], shard: impl Fn(usize) -> usize) -> Vec<(u64, Digest, usize)> {
     // Of all files only this is kept, a third of what is kept of those that are left.
-    let mut sizes: Vec<(u64, u32)> = files.iter().zip(0..).map(|(ino, at)| (size(tree, *ino), at)).collect();
+    let mut sizes: Vec<(u64, u32)> = files.iter().zip(0..).map(|(ino, at)| (tree.file_len(*ino), at)).collect();
     sizes.sort_unstable();
     let none = Digest::from([0; 32]);
     let groups = sizes.chunk_by(|one, other| one.0 == other.0);
@@ -114,8 +114,4 @@ pub(super) fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> 
     // A file that changed while it was read equals none.
     file.finish().ok()?;
     Some(Digest::from(*hasher.finalize().as_bytes()))
-}
-
-fn size(tree: &Tree, ino: Ino) -> u64 {
-    if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-use crate::tree::{DeviceNumber, Ino, Inode, Kind, ROOT, Tree};
+use crate::tree::{Ino, Kind, ROOT, Tree};
 use crate::{Error, Result};
 
 /// Number of the directories of objects, whose names are two hexadecimal digits.
@@ -157,7 +157,7 @@ fn linked_files(tree: &Tree) -> HashMap<Ino, LinkedFile> {
     tree.each_name(|dir, _, ino, _| {
         let inode = tree.inode(ino);
         // A whiteout has no identity: each of its names is an inode.
-        if inode.links > 1 && !is_whiteout(&inode) {
+        if inode.links > 1 && !inode.kind.is_whiteout() {
             match linked.entry(ino) {
                 Entry::Occupied(mut known) => {
                     let known: &mut LinkedFile = known.get_mut();
@@ -189,10 +189,6 @@ fn names(tree: &Tree, dir: Ino) -> impl Iterator<Item = (&[u8], Option<Ino>)> {
     })
 }
 
-fn is_whiteout(inode: &Inode<'_>) -> bool {
-    matches!(inode.kind, Kind::Char(DeviceNumber::WHITEOUT))
-}
-
 struct Numbering<'t> {
     tree: &'t Tree,
     nodes: Vec<ImageNode>,
@@ -219,7 +215,7 @@ impl Numbering<'_> {
         let inode = self.tree.inode(ino);
         match inode.kind {
             Kind::Dir => self.push_dir(ino, dir),
-            _ if is_whiteout(&inode) && !(dir == 0 && self.is_like_stub(ino, name)) => {
+            _ if inode.kind.is_whiteout() && !(dir == 0 && self.is_like_stub(ino, name)) => {
                 self.nodes[dir as usize].has_whiteouts = true;
                 self.push(InodeRole::MarkedWhiteout(ino), 1)
             }

@@ -1,10 +1,9 @@
 //! The table of EROFS options: what `packfs build` and plans of shards need to know of the fields of [`ErofsOptions`].
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
 
 use packfs_blocks::hex::{from_hex, to_hex};
+use packfs_blocks::system;
 use packfs_codec::Choice;
 
 use super::decide::content_cuts::CUT_DISTANCE;
@@ -315,7 +314,7 @@ fn uuid_of(text: &str) -> std::result::Result<[u8; 16], String> {
 
 fn random_uuid() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    system::fill_random(&mut bytes)?;
     // Version 4, the one for random UUIDs in RFC 9562.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

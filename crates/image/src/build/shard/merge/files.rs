@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::names::{EntryWalk, NameInode, ScannedEntries, ScannedEntry, join_path};
+use super::names::{EntryWalk, NameInode, ScannedEntries, ScannedEntry};
 use super::sort::ExternalSorter;
 use super::spool::{RecordSpool, SpoolCursor};
 use super::{MergeContext, attributes::EntryChecks};
@@ -16,7 +16,7 @@ use crate::build::order::{FileOrderer, Order, ReadableFile, WINDOW};
 use crate::build::shard::cuts;
 use crate::build::{FieldDecoder, FieldEncoder};
 use crate::source::{FileFingerprint, dir};
-use crate::tree::{Ino, Kind};
+use crate::tree::{Ino, Kind, child_path};
 
 /// Number of files that are opened below one directory at a time: their paths and states are in memory, some hundred
 /// KiB. Other numbers were not measured.
@@ -119,9 +119,9 @@ pub(super) fn arrange_files<S>(
         record: Vec::new(),
     };
     while let Some((entry, number)) = walk.next()? {
-        checks.check_entry(&entry, number, || join_path(&walk.dir, &entry.name))?;
+        checks.check_entry(&entry, number, || child_path(&walk.dir, &entry.name))?;
         if matches!(entry.kind, Kind::File { size, .. } if size > 0) {
-            arranger.add_name(join_path(&walk.dir, &entry.name), &entry, number)?;
+            arranger.add_name(child_path(&walk.dir, &entry.name), &entry, number)?;
         }
     }
     arranger.finish()

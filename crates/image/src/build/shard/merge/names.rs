@@ -13,7 +13,8 @@ use super::spool::{RecordSpool, SpoolCursor};
 use crate::build::{FieldDecoder, FieldEncoder};
 use crate::source::FileFingerprint;
 use crate::source::dir::{Receive, Streamed};
-use crate::tree::{DeviceNumber, FileData, Ino, InodeAttributes, Kind, Time, TreeXattrs, XattrId, check_name};
+use crate::tree::wire::decode_device;
+use crate::tree::{FileData, Ino, InodeAttributes, Kind, Time, TreeXattrs, XattrId, check_name, child_path};
 use crate::{Error, Result};
 
 /// Number of entries read between two checks for a cancelled build: far less than a second of work.
@@ -168,7 +169,7 @@ impl Receive for EntryCollector<'_> {
         listing.length.entry_count += 1;
         listing.length.name_bytes += entry.name.len() as u64;
         listing.last_name.clone_from(&entry.name);
-        let path = if entry.enters { join_path(dir, &entry.name) } else { Vec::new() };
+        let path = if entry.enters { child_path(dir, &entry.name) } else { Vec::new() };
         self.push_entry(&path, entry)
     }
 
@@ -183,11 +184,6 @@ impl Receive for EntryCollector<'_> {
         self.open_listing = Some(OpenListing::default());
         Ok(Some(path))
     }
-}
-
-/// Appends a name to the path of its directory.
-pub(super) fn join_path(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    if dir.is_empty() { name.to_vec() } else { [dir, name].join(&b'/') }
 }
 
 /// Makes a record of big-endian numbers: sorting by bytes then sorts by the first number, by the second, and so on.
@@ -375,12 +371,6 @@ impl ScannedEntry {
         };
         Ok(ScannedEntry { name, meta, kind, seen, has_listing })
     }
-}
-
-fn decode_device(from: &mut FieldDecoder<'_>) -> Result<DeviceNumber> {
-    let major = from.u32()?;
-    let minor = from.u32()?;
-    Ok(DeviceNumber { major, minor })
 }
 
 impl ScannedEntries {
