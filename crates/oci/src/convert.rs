@@ -21,7 +21,7 @@ use crate::documents::{Descriptor, EROFS_LAYER, SQUASHFS_LAYER};
 use crate::error::{Error, Result};
 use crate::layer::{ConvertedLayer, LayerWarnings, build_layer, open_image};
 use crate::parallel::for_each_layer;
-use crate::rewritten::{ConvertedImage, RewrittenPlatform, write_image};
+use crate::rewritten::{ConvertedImage, RewrittenPlatform, rewrite_images};
 use crate::source::{ContainerSource, SourceLayer, SourcePlatform};
 use crate::tar_record::write_record;
 
@@ -142,18 +142,11 @@ pub fn convert(
         RunningConversion { layout: &*layout, options, progress, converted: ConversionResult::default() };
     // A flattened image has no layer in common with others, so nothing is built in advance.
     let layers = if options.flatten { BTreeMap::new() } else { conversion.build_layers(source)? };
-    let mut listed = Vec::new();
-    for image in &source.images {
-        let platforms = image.platforms.iter().map(|found| conversion.convert_platform(found, &layers));
-        let platforms = platforms.collect::<Result<Vec<RewrittenPlatform>>>()?;
-        let written = write_image(&*layout, image, platforms)?;
-        listed.push(written.listed);
-        conversion.converted.images.extend(written.manifests);
-    }
+    let rewritten = rewrite_images(source, &*layout, |found| conversion.convert_platform(found, &layers))?;
+    let converted = ConversionResult { images: rewritten.manifests, ..conversion.converted };
     // Committed after the last image, so that a layout never lists what is not complete.
-    let converted = conversion.converted;
     packfs_image::Error::unless_cancelled(progress)?;
-    layout.commit(listed)?;
+    layout.commit(rewritten.listed)?;
     Ok(converted)
 }
 

@@ -19,7 +19,7 @@ use crate::documents::{Descriptor, TAR_LAYER};
 use crate::error::{Error, Result};
 use crate::files::FileBytes;
 use crate::layer::{LayerWarnings, open_image};
-use crate::rewritten::{ConvertedImage, RewrittenPlatform, write_image};
+use crate::rewritten::{ConvertedImage, RewrittenPlatform, rewrite_images};
 use crate::source::{ContainerSource, SourceLayer, SourcePlatform};
 use crate::tar_record::rebuild_archive;
 use crate::whiteouts::OciWhiteouts;
@@ -161,17 +161,10 @@ pub fn export(
     let exported = ExportResult::default();
     let mut export =
         RunningExport { layout: &*layout, options, media_type, progress, archives: BTreeMap::new(), exported };
-    let mut listed = Vec::new();
-    for image in &source.images {
-        let platforms = image.platforms.iter().map(|found| export.export_platform(found));
-        let platforms = platforms.collect::<Result<Vec<RewrittenPlatform>>>()?;
-        let written = write_image(&*layout, image, platforms)?;
-        listed.push(written.listed);
-        export.exported.images.extend(written.manifests);
-    }
-    let exported = export.exported;
+    let rewritten = rewrite_images(source, &*layout, |found| export.export_platform(found))?;
+    let exported = ExportResult { images: rewritten.manifests, ..export.exported };
     packfs_image::Error::unless_cancelled(progress)?;
-    layout.commit(listed)?;
+    layout.commit(rewritten.listed)?;
     Ok(exported)
 }
 

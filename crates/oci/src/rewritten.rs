@@ -5,7 +5,7 @@ use crate::digest::BlobDigest;
 use crate::documents::{CONFIG, Descriptor, INDEX, ImageConfig, Index, MANIFEST, Manifest, Platform, REF_NAME};
 use crate::error::Result;
 use crate::layout::to_json;
-use crate::source::{SourceImage, SourcePlatform};
+use crate::source::{ContainerSource, SourceImage, SourcePlatform};
 
 /// A manifest that a conversion has made.
 #[derive(Debug)]
@@ -28,21 +28,37 @@ pub(crate) struct RewrittenPlatform {
     pub(crate) layers: Vec<Descriptor>,
 }
 
-/// An image whose documents are written.
-pub(crate) struct RewrittenImage {
-    /// Entry in the index of a layout.
-    pub(crate) listed: Descriptor,
+/// Images whose documents are written.
+#[derive(Default)]
+pub(crate) struct RewrittenImages {
+    /// Entries in the index of a layout.
+    pub(crate) listed: Vec<Descriptor>,
     pub(crate) manifests: Vec<ConvertedImage>,
 }
 
-/// Writes the documents of an image with other `platforms` in place of its own, in the same order.
-pub(crate) fn write_image(
+/// Rewrites all images of a source, and writes their documents. The destination lists none of them yet.
+pub(crate) fn rewrite_images(
+    source: &ContainerSource,
+    destination: &dyn ImageDestination,
+    mut rewrite: impl FnMut(&SourcePlatform) -> Result<RewrittenPlatform>,
+) -> Result<RewrittenImages> {
+    let mut written = RewrittenImages::default();
+    for image in &source.images {
+        let platforms = image.platforms.iter().map(|found| rewrite(found)).collect::<Result<Vec<_>>>()?;
+        written.listed.push(write_image(destination, image, platforms, &mut written.manifests)?);
+    }
+    Ok(written)
+}
+
+/// Writes the documents of an image with other `platforms` in place of its own, in the same order; returns its entry in
+/// the index of a layout.
+fn write_image(
     destination: &dyn ImageDestination,
     image: &SourceImage,
     platforms: Vec<RewrittenPlatform>,
-) -> Result<RewrittenImage> {
+    manifests: &mut Vec<ConvertedImage>,
+) -> Result<Descriptor> {
     let mut listed_manifests = Vec::new();
-    let mut manifests = Vec::new();
     for (found, rewritten) in image.platforms.iter().zip(platforms) {
         let layers = rewritten.layers.len();
         let manifest = write_platform(destination, found, rewritten)?;
@@ -67,7 +83,7 @@ pub(crate) fn write_image(
     if let Some(name) = &image.name {
         listed.annotations.insert(REF_NAME.into(), name.clone());
     }
-    Ok(RewrittenImage { listed, manifests })
+    Ok(listed)
 }
 
 /// Writes configuration and manifest for one platform.
