@@ -4,13 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use packfs_blocks::descriptors;
+pub(crate) use packfs_blocks::pipeline::cores;
 use packfs_blocks::threads::{self, ThreadShortage};
 use packfs_blocks::units::Size;
-
-/// Returns the number of cores the process may use: the machine's, limited by affinity and cgroup quota.
-pub(crate) fn cores() -> usize {
-    packfs_blocks::pipeline::cores()
-}
 
 /// Returns the budget for file data if `--memory` is not given: enough to keep every thread busy
 /// with blocks in flight, but at most a quarter of the available memory.

@@ -1,7 +1,7 @@
 //! Shell commands that repeat a measurement. Charts show them with a value.
 
+use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
 
 use crate::keys::{build, codec, read, split};
 use crate::units::size;
@@ -26,7 +26,8 @@ pub(super) fn build(key: &build::BuildKey) -> Option<String> {
     let image = format!("{}.{}", key.source, key.format);
     let (command, stdin) = tool.command(key, &input, Path::new(&image)).ok()?;
     let from = stdin.map_or(String::new(), |_| format!(" < {}", word(&tar)));
-    Some(shell(&command) + &from)
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    Some(shell(words) + &from)
 }
 
 /// Returns the command that reads an image with a program; kernel reads have none.
@@ -56,8 +57,8 @@ pub(super) fn split(key: &split::SplitKey) -> Option<String> {
     })
 }
 
-fn shell(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
+/// Returns a command line, quoted for a shell.
+pub(super) fn shell<'w>(words: impl Iterator<Item = &'w OsStr>) -> String {
     words.map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 

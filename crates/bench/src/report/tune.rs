@@ -1,6 +1,8 @@
 //! The report of tuning: the choice with its command, the front, and all candidates.
 
-use super::commands::word;
+use std::ffi::OsString;
+
+use super::commands::shell;
 use super::model::{
     BenchReport, ChartForm, ChartSeries, ChartX, ReportChapter, ReportChart, ReportSection, TableColumn, TableValue,
 };
@@ -80,7 +82,7 @@ fn chosen(tuning: &TuneResult) -> ReportSection {
         ));
     }
     // A table, because a sentence would be wrapped.
-    let command = vec![vec![TableValue::Command(shell(tuning))]];
+    let command = vec![vec![TableValue::Command(shell(tuning.command.iter().map(OsString::as_os_str)))]];
     let tables = vec![table("tune-command", "The command that builds it", ["command"], command)];
     let title = format!("Packing {}", tuning.source);
     ReportSection { chapter: ReportChapter::Settings, title, sentences, tables, ..ReportSection::default() }
@@ -100,11 +102,6 @@ fn limits(tuning: &TuneResult) -> String {
     let time = limits.seconds.map(|most| format!("at most {} s", three(most)));
     let read = limits.read.map(|least| format!("at least {} MB/s", three(least)));
     [size, time, read].into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the command, quoted for a shell.
-fn shell(tuning: &TuneResult) -> String {
-    tuning.command.iter().map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
 /// Maximum number of settings in the table of those worth considering: more would not help the choice.

@@ -8,7 +8,7 @@ use packfs_image::Part;
 use packfs_image::build::Shards;
 
 use super::build::ids_without_shards;
-use super::{BuildArgs, EffortArgs, TalkArgs, value};
+use super::{BuildArgs, EffortArgs, RunArgs, TalkArgs, value};
 use crate::output::failure::UsageError;
 
 /// Plan a build in shards that many machines can pack.
@@ -194,14 +194,7 @@ pub(crate) struct ShardArgs {
     pub(crate) output: PathBuf,
 
     #[command(flatten)]
-    pub(crate) effort: EffortArgs,
-
-    /// Print the result as JSON on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) running: RunArgs,
 }
 
 /// Build the image from all shards of a plan.

@@ -192,6 +192,20 @@ pub(crate) struct TalkArgs {
     pub(crate) quiet: bool,
 }
 
+/// The last options of commands that work on all cores and report a result.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) effort: EffortArgs,
+
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
+}
+
 /// Action for an entry that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {

@@ -8,7 +8,7 @@ use packfs_oci::{ExportOptions, MergeOptions, Platform, SourceOptions, layer_med
 
 use super::build::{AnyLayer, ErofsLayer};
 use super::value::{self, ArchiveCompression};
-use super::{EffortArgs, TalkArgs};
+use super::{RunArgs, TalkArgs};
 use crate::output::failure::UsageError;
 
 /// Convert container images to layers that Linux mounts.
@@ -80,7 +80,7 @@ pub(crate) struct OciConvertArgs {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) running: OciRunArgs,
+    pub(crate) running: RunArgs,
 }
 
 /// Write a layout in which every layer is a tar archive again.
@@ -116,21 +116,7 @@ pub(crate) struct OciExportArgs {
     force: bool,
 
     #[command(flatten)]
-    pub(crate) running: OciRunArgs,
-}
-
-/// Options of commands that make layers.
-#[derive(Debug, Args)]
-pub(crate) struct OciRunArgs {
-    #[command(flatten)]
-    effort: EffortArgs,
-
-    /// Print the result as JSON on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) running: RunArgs,
 }
 
 /// Fill the layer cache of containerd's EROFS snapshotter.
@@ -163,7 +149,7 @@ pub(crate) struct OciCacheArgs {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) running: OciRunArgs,
+    pub(crate) running: RunArgs,
 }
 
 /// Write metadata of EROFS layers as one image that refers to their data.

@@ -183,7 +183,7 @@ impl TuneArgs {
         let ending = if format == FormatChoice::Erofs { "erofs" } else { "sqfs" };
         let mut name = image_stem(&self.source);
         name.push(format!(".{ending}"));
-        let mut words: Vec<OsString> = vec!["packfs".into(), "build".into(), operand(&self.source)];
+        let mut words: Vec<OsString> = vec!["packfs".into(), "build".into(), value::operand(&self.source)];
         words.extend(["-o".into(), name]);
         words.extend(options.iter().map(OsString::from));
         if let Some(kernel) = self.target_kernel.filter(|_| format == FormatChoice::Erofs) {
@@ -222,12 +222,6 @@ fn image_stem(source: &Path) -> OsString {
     let name = named.file_stem().map_or_else(|| "image".into(), OsString::from);
     // Dots in a directory's name are part of it.
     if named.is_dir() { named.file_name().map_or(name, OsString::from) } else { name }
-}
-
-/// Returns a source that cannot be mistaken for an option.
-fn operand(source: &Path) -> OsString {
-    let looks_like_one = source.as_os_str().as_encoded_bytes().starts_with(b"-");
-    if looks_like_one { Path::new(".").join(source).into() } else { source.into() }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -310,7 +304,7 @@ mod tests {
 
     #[test]
     fn sources_are_never_options_and_give_images_their_names() {
-        assert_eq!(operand(Path::new("-x")), "./-x");
+        assert_eq!(value::operand(Path::new("-x")), "./-x");
         assert_eq!(image_stem(Path::new("/nowhere/root.tar")), "root");
         assert_eq!(image_stem(Path::new("/")), "image");
     }

@@ -1,5 +1,6 @@
 //! Parsers of single values. Each error lists what is accepted.
 
+use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -110,6 +111,16 @@ fn numbers(text: &str, by: char, widths: &[usize; 3]) -> Option<[i64; 3]> {
         *slot = part.parse().ok()?;
     }
     parts.next().is_none().then_some(out)
+}
+
+/// Several values as one value of the command line: of a `Vec`, clap takes each as a value of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct ValueList<T>(pub(crate) Vec<T>);
+
+/// Returns a path as an operand that cannot be mistaken for an option.
+pub(crate) fn operand(path: &Path) -> OsString {
+    let looks_like_option = path.as_os_str().as_encoded_bytes().starts_with(b"-");
+    if looks_like_option { Path::new(".").join(path).into() } else { path.into() }
 }
 
 /// Parses the path of a directory in an archive.

@@ -1,8 +1,5 @@
 //! `packfs apply`: makes the next image from the old one and a patch.
 
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
-
 use anyhow::{Context, Result};
 use packfs_blocks::hex::to_hex;
 use packfs_delta::{Patch, apply_patch};
@@ -12,7 +9,7 @@ use serde::Serialize;
 use super::delta::{patch_effort, write_buffered};
 use super::seal::open_image;
 use crate::args::ApplyArgs;
-use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
 use crate::output::meter::ProgressMeter;
 use crate::output::{interrupt, json, say, target, units};
@@ -21,7 +18,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<CommandOutcome> {
     let old = open_image(&args.old)?;
     let name = || display(&args.patch).to_string();
     let patch = Patch::open(open_image(&args.patch)?).with_context(name)?;
-    refuse_to_write_to_old(args)?;
+    target::refuse_old_device(&args.old, &args.output, "until the end")?;
     let output = target::create(&args.output, target::READABLE, args.force)?;
     let meter = ProgressMeter::start(args.talk.quiet);
     interrupt::cancel_on_signal(meter.progress());
@@ -51,19 +48,6 @@ pub(super) fn run(args: &ApplyArgs) -> Result<CommandOutcome> {
         ));
     }
     Ok(CommandOutcome::Done)
-}
-
-/// Fails if the new image would be written over the old one while that is read. A file is replaced when the new one is
-/// complete; a device is not.
-fn refuse_to_write_to_old(args: &ApplyArgs) -> Result<(), UsageError> {
-    let (Ok(old), Ok(output)) = (fs::metadata(&args.old), fs::metadata(&args.output)) else { return Ok(()) };
-    if output.file_type().is_block_device() && target::is_same_file(&old, &output) {
-        let name = display(&args.output);
-        return Err(UsageError(format!(
-            "{name} is OLD, which is read until the end: write NEW to another device or file"
-        )));
-    }
-    Ok(())
 }
 
 /// Result of applying a patch.

@@ -11,7 +11,7 @@ use packfs_image::name::display;
 use packfs_image::stats::{MeasuredImage, Stats};
 use packfs_serve::explorer::{BlockMaps, EmbeddedFiles, ImageModel, PageSource, page};
 
-use super::{open, remote};
+use super::open;
 use crate::args::ExploreArgs;
 use crate::output;
 use crate::output::failure::CommandOutcome;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &ExploreArgs) -> Result<CommandOutcome> {
     let file = target.map(|path| target::create_or_redirect(path, target::READABLE, args.force)).transpose()?;
     let image = open::with_cache(&args.image, args.effort.memory() / 2)?;
     let stats = Stats::measure(&image).with_context(|| open::name(&args.image.path))?;
-    let mut model = ImageModel::new(&file_name(&args.image.path), &image, &stats)?;
+    let mut model = ImageModel::new(open::file_name(&args.image.path).as_bytes(), &image, &stats)?;
     if let Some(old) = &args.against {
         let meter = ProgressMeter::start(args.talk.quiet);
         let compared =
@@ -66,12 +66,11 @@ fn add_comparison(
     let mut differences = Vec::new();
     diff(older.image(), newer.image.image(), &options, progress, &mut |difference| differences.push(difference))?;
     let stats = Stats::measure(&older).with_context(|| open::name(old))?;
-    model.compare(&file_name(old), MeasuredImage { image: &older, stats: &stats }, newer, &differences)?;
+    model.compare(
+        open::file_name(old).as_bytes(),
+        MeasuredImage { image: &older, stats: &stats },
+        newer,
+        &differences,
+    )?;
     Ok(())
-}
-
-/// Returns the name of an image for the page: the last component of its path.
-fn file_name(path: &Path) -> Vec<u8> {
-    let shown = remote::without_secrets(path);
-    shown.file_name().unwrap_or(shown.as_os_str()).as_bytes().to_vec()
 }

@@ -1,5 +1,7 @@
 //! Opens the image that a command works on.
 
+#[cfg(feature = "serve")]
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -161,6 +163,13 @@ pub(super) fn file(path: &Path, offset: u64) -> Result<FileAt> {
         }
         opened => opened.with_context(|| format!("{name}: cannot open")),
     }
+}
+
+/// Returns the last component of a path or address.
+#[cfg(feature = "serve")]
+pub(super) fn file_name(path: &Path) -> OsString {
+    let shown = remote::without_secrets(path);
+    shown.file_name().unwrap_or(shown.as_os_str()).to_owned()
 }
 
 /// Returns the name of an image for messages.

@@ -11,7 +11,7 @@ use packfs_image::name::display;
 use serde::Serialize;
 
 use super::sources;
-use crate::args::{CheckArgs, ImageArg, as_size};
+use crate::args::{CheckArgs, ImageArg, as_size, value};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::findings::Findings;
 use crate::output::json::JsonDocument;
@@ -212,7 +212,10 @@ fn resume(info: &SetInfo) -> Vec<String> {
     let mut words: Vec<String> = ["packfs", "split", "INPUT"].map(str::to_owned).into();
     for part in &info.parts {
         let missing = || part.number.map_or("PART".to_owned(), |number| format!("PART{number}"));
-        words.extend(["-o".to_owned(), part.path.as_deref().map_or_else(missing, operand)]);
+        words.extend([
+            "-o".to_owned(),
+            part.path.as_deref().map_or_else(missing, |path| value::operand(path).to_string_lossy().into_owned()),
+        ]);
     }
     words.extend(["--codec".to_owned(), info.codec.clone()]);
     words.extend(["--chunk".to_owned(), as_size(info.chunk)]);
@@ -221,12 +224,6 @@ fn resume(info: &SetInfo) -> Vec<String> {
     }
     words.push("--resume".to_owned());
     words
-}
-
-/// Returns a path that cannot be mistaken for an option.
-fn operand(path: &Path) -> String {
-    let text = path.to_string_lossy().into_owned();
-    if text.starts_with('-') { format!("./{text}") } else { text }
 }
 
 /// Facts about one part of a dump.

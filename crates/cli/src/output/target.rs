@@ -1,12 +1,14 @@
 //! Files that commands write, with one wording for all obstacles.
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use packfs_blocks::Output;
 use packfs_image::name::display;
+
+use super::failure::UsageError;
 
 /// Advice where a directory is named as an output.
 pub(crate) const NAME_A_FILE: &str = "name a file in it";
@@ -32,6 +34,18 @@ pub(crate) fn create_or_redirect(path: &Path, mode: u32, force: bool) -> anyhow:
 pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
     (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
+}
+
+/// Fails if the device of OLD is also that of NEW: OLD would be overwritten while it is read, `how_long`. A file is replaced
+/// when the new one is complete.
+pub(crate) fn refuse_old_device(old: &Path, new: &Path, how_long: &str) -> Result<(), UsageError> {
+    let (Ok(old), Ok(output)) = (fs::metadata(old), fs::metadata(new)) else { return Ok(()) };
+    if output.file_type().is_block_device() && is_same_file(&old, &output) {
+        let name = display(new);
+        let why = format!("{name} is OLD, which is read {how_long}: write NEW to another device or file");
+        return Err(UsageError(why));
+    }
+    Ok(())
 }
 
 /// Fails for a FIFO, a socket or a character device, with the advice to write to standard output.

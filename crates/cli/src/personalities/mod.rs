@@ -25,6 +25,7 @@ mod sqfsdiff;
 mod unsquashfs;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -277,6 +278,14 @@ fn help_text(name: &str, table: &[ForeignOption]) -> String {
 /// Returns what a program says about its version, in the form that callers read.
 fn version_text(program: &str, version: &str) -> TranslatedLine {
     TranslatedLine::Print(format!("{program} {version} (packfs {})\n", env!("CARGO_PKG_VERSION")))
+}
+
+/// As [`version_text`], and says that the program is packfs.
+fn stand_in_version(program: &str, version: impl Display) -> TranslatedLine {
+    let ours = env!("CARGO_PKG_VERSION");
+    TranslatedLine::Print(format!(
+        "{program} {version} (packfs {ours})\nThis is packfs, which takes the options of {program}.\n"
+    ))
 }
 
 /// Runs `packfs as`.

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use packfs_bench::build::ImageFeatures;
 use packfs_bench::format::ImageFormat;
+use packfs_codec::Choice;
 use packfs_image::Part;
 
 use super::super::known::{self, NamedValueParser};
-use super::super::value;
-use super::measuring::{ChoiceList, MeasuringArgs, SizeList, blocks, choices};
+use super::super::value::{self, ValueList};
+use super::measuring::{MeasuringArgs, blocks, choices};
 
 /// Measure building images: codecs, threads, other programs.
 ///
@@ -38,7 +39,7 @@ pub(crate) struct BenchBuildArgs {
     /// none; for erofs lz4, lz4hc:12, deflate, zstd, lzma and none.
     #[arg(short, long, value_name = "LIST", value_parser = NamedValueParser::new(choices, known::image_codecs),
         hide_possible_values = true)]
-    pub(crate) codecs: Option<ChoiceList>,
+    pub(crate) codecs: Option<ValueList<Choice>>,
 
     /// Formats of images
     #[arg(long, value_name = "LIST", default_value = "squashfs,erofs", value_delimiter = ',',
@@ -49,7 +50,7 @@ pub(crate) struct BenchBuildArgs {
     ///
     /// A list, or a range of powers of two.
     #[arg(short, long, value_name = "LIST", default_value = "128K", value_parser = blocks)]
-    pub(crate) blocks: SizeList,
+    pub(crate) blocks: ValueList<usize>,
 
     /// Features: fragments, dedupe, unverified, joined by +, or plain
     #[arg(long, value_name = "LIST", default_value = "fragments+dedupe,plain", value_delimiter = ',',

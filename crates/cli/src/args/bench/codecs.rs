@@ -8,8 +8,8 @@ use packfs_bench::policy::StoragePolicy;
 use packfs_image::Part;
 
 use super::super::known::{self, NamedValueParser};
-use super::super::value;
-use super::measuring::{MeasuringArgs, SizeList, block, blocks};
+use super::super::value::{self, ValueList};
+use super::measuring::{MeasuringArgs, block, blocks};
 
 /// Measure codecs on your own data, in blocks as file systems use them.
 ///
@@ -36,13 +36,13 @@ pub(crate) struct BenchCodecsArgs {
     /// zlib-rs:1 to zlib-rs:9.
     #[arg(short, long, value_name = "LIST", value_parser = NamedValueParser::new(methods, known::measured_codecs),
         hide_possible_values = true)]
-    pub(crate) codecs: Option<MethodList>,
+    pub(crate) codecs: Option<ValueList<CodecMethod>>,
 
     /// Block sizes: a list, or a range as 4K..1M
     ///
     /// A range stands for the powers of two in it.
     #[arg(short, long, value_name = "LIST", default_value = "8K,128K", value_parser = blocks)]
-    pub(crate) blocks: SizeList,
+    pub(crate) blocks: ValueList<usize>,
 
     /// Sector size of the device
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
@@ -80,14 +80,10 @@ pub(crate) struct BenchCodecsArgs {
     pub(crate) measuring: MeasuringArgs,
 }
 
-/// Several codecs, as one value of the command line.
-#[derive(Debug, Clone)]
-pub(crate) struct MethodList(pub(crate) Vec<CodecMethod>);
-
 fn policies() -> Vec<&'static str> {
     StoragePolicy::ALL.map(StoragePolicy::name).to_vec()
 }
 
-fn methods(text: &str) -> Result<MethodList, String> {
-    CodecMethod::list(text).map(MethodList).map_err(|error| error.to_string())
+fn methods(text: &str) -> Result<ValueList<CodecMethod>, String> {
+    CodecMethod::list(text).map(ValueList).map_err(|error| error.to_string())
 }

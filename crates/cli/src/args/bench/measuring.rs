@@ -6,7 +6,8 @@ use clap::{Args, ValueHint};
 use packfs_bench::codecs::CodecMethod;
 use packfs_codec::Choice;
 
-use super::super::{TalkArgs, value};
+use super::super::TalkArgs;
+use super::super::value::{self, ValueList};
 
 /// Number of measurements, and target of the samples.
 #[derive(Debug, Clone, Args)]
@@ -45,22 +46,14 @@ fn runs(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|runs| *runs > 0).ok_or_else(|| "expected a number of measurements, 1 or more".into())
 }
 
-/// Several codecs that images may have, as one value of the command line.
-#[derive(Debug, Clone)]
-pub(crate) struct ChoiceList(pub(crate) Vec<Choice>);
-
-pub(super) fn choices(text: &str) -> Result<ChoiceList, String> {
+pub(super) fn choices(text: &str) -> Result<ValueList<Choice>, String> {
     let choice = |method| match method {
         CodecMethod::Choice(choice) => Ok(choice),
         other => Err(format!("no image has {other}")),
     };
     let methods = CodecMethod::list(text).map_err(|error| error.to_string())?;
-    methods.into_iter().map(choice).collect::<Result<_, _>>().map(ChoiceList)
+    methods.into_iter().map(choice).collect::<Result<_, _>>().map(ValueList)
 }
-
-/// Several sizes, as one value of the command line.
-#[derive(Debug, Clone)]
-pub(crate) struct SizeList(pub(crate) Vec<usize>);
 
 /// Parses one block size.
 pub(super) fn block(text: &str) -> Result<usize, String> {
@@ -74,7 +67,7 @@ pub(super) fn block(text: &str) -> Result<usize, String> {
 const LARGEST: usize = 64 << 20;
 
 /// Parses several block sizes, or a range of powers of two.
-pub(super) fn blocks(text: &str) -> Result<SizeList, String> {
+pub(super) fn blocks(text: &str) -> Result<ValueList<usize>, String> {
     let mut sizes = Vec::new();
     for part in text.split(',') {
         match part.split_once("..") {
@@ -92,7 +85,7 @@ pub(super) fn blocks(text: &str) -> Result<SizeList, String> {
     }
     sizes.sort_unstable();
     sizes.dedup();
-    Ok(SizeList(sizes))
+    Ok(ValueList(sizes))
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use packfs_codec::Choice;
 
 use super::super::known::{self, NamedValueParser};
-use super::measuring::{ChoiceList, MeasuringArgs, SizeList, block, blocks, choices};
+use super::super::value::ValueList;
+use super::measuring::{MeasuringArgs, block, blocks, choices};
 
 /// Measure how fast the kernel and programs read images.
 ///
@@ -41,14 +43,14 @@ pub(crate) struct BenchReadArgs {
     /// Options of one codec are joined by colons.
     #[arg(short, long, value_name = "LIST", default_value = "lz4hc:12,none", requires = "matrix",
         value_parser = NamedValueParser::new(choices, known::image_codecs), hide_possible_values = true)]
-    pub(crate) codecs: ChoiceList,
+    pub(crate) codecs: ValueList<Choice>,
 
     /// Block or cluster sizes to build: a list, or a range as 4K..1M
     ///
     /// A range stands for the powers of two in it.
     #[arg(short, long, value_name = "LIST", default_value = "4K,16K,64K,128K", value_parser = image_blocks,
         requires = "matrix")]
-    pub(crate) blocks: SizeList,
+    pub(crate) blocks: ValueList<usize>,
 
     /// Let other programs build and read images, too
     ///
@@ -67,7 +69,7 @@ pub(crate) struct BenchReadArgs {
 }
 
 /// Parses block sizes that both formats support.
-fn image_blocks(text: &str) -> Result<SizeList, String> {
+fn image_blocks(text: &str) -> Result<ValueList<usize>, String> {
     let sizes = blocks(text)?;
     let least = block("4K")?;
     let most = block("1M")?;

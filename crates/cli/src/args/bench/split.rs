@@ -7,7 +7,7 @@ use packfs_bench::memory::PageShares;
 use packfs_bench::split::DiskProfile;
 
 use super::super::known::{self, NamedValueParser};
-use super::super::value;
+use super::super::value::{self, ValueList};
 use super::measuring::MeasuringArgs;
 
 /// Measure how fast a dump is split over several disks and joined.
@@ -41,13 +41,13 @@ pub(crate) struct BenchSplitArgs {
     /// Options of one codec are joined by colons.
     #[arg(short, long, value_name = "LIST", default_value = "raw,lzo,snappy,lz4,zstd:1",
         value_parser = NamedValueParser::new(codecs, known::dump_codecs), hide_possible_values = true)]
-    pub(crate) codecs: CodecList,
+    pub(crate) codecs: ValueList<String>,
 
     /// Numbers of outputs: a list, or a range such as 1..8
     ///
     /// The default is 1..8, or one up to the number of directories.
     #[arg(long, value_name = "LIST", value_parser = outputs)]
-    pub(crate) outputs: Option<OutputCounts>,
+    pub(crate) outputs: Option<ValueList<usize>>,
 
     /// Speeds of simulated disks in MB/s, as in 50,50,200 (repeat for more)
     ///
@@ -84,11 +84,7 @@ pub(crate) struct BenchSplitArgs {
     pub(crate) measuring: MeasuringArgs,
 }
 
-/// Several codecs, as they were written.
-#[derive(Debug, Clone)]
-pub(crate) struct CodecList(pub(crate) Vec<String>);
-
-fn codecs(text: &str) -> Result<CodecList, String> {
+fn codecs(text: &str) -> Result<ValueList<String>, String> {
     let mut codecs: Vec<String> = Vec::new();
     for codec in text.split(',') {
         packfs_dump::fastest_form(codec).parse::<packfs_codec::Choice>().map_err(|error| error.to_string())?;
@@ -96,17 +92,13 @@ fn codecs(text: &str) -> Result<CodecList, String> {
             codecs.push(codec.to_owned());
         }
     }
-    Ok(CodecList(codecs))
+    Ok(ValueList(codecs))
 }
-
-/// Several numbers of outputs, from the smallest on.
-#[derive(Debug, Clone)]
-pub(crate) struct OutputCounts(pub(crate) Vec<usize>);
 
 /// More simulated disks than this are more than one machine has.
 const MOST: usize = 64;
 
-fn outputs(text: &str) -> Result<OutputCounts, String> {
+fn outputs(text: &str) -> Result<ValueList<usize>, String> {
     let number = |text: &str| match text.parse() {
         Ok(number) if (1..=MOST).contains(&number) => Ok(number),
         _ => Err(format!("accepted: numbers from 1 to {MOST}, as in 1,2,4, and ranges, as in 1..8")),
@@ -127,7 +119,7 @@ fn outputs(text: &str) -> Result<OutputCounts, String> {
     }
     all.sort_unstable();
     all.dedup();
-    Ok(OutputCounts(all))
+    Ok(ValueList(all))
 }
 
 #[cfg(test)]

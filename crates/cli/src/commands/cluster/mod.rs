@@ -163,8 +163,8 @@ pub(super) fn shard(args: &args::ShardArgs) -> Result<CommandOutcome> {
     };
     create_shard_dir(&args.output)?;
     // Whether an image may be replaced was decided when it was planned.
-    let job = open_job(&jobs, task.image, &args.effort, true)?;
-    let meter = ProgressMeter::start(args.talk.quiet);
+    let job = open_job(&jobs, task.image, &args.running.effort, true)?;
+    let meter = ProgressMeter::start(args.running.talk.quiet);
     let progress = Arc::clone(meter.progress());
     let packed = jobs.run(task, &job, &args.output, &progress);
     let spent = meter.finish();
@@ -180,7 +180,7 @@ pub(super) fn shard(args: &args::ShardArgs) -> Result<CommandOutcome> {
     } else {
         format!("packed      shard {number} of {count}{of}, by an earlier run")
     };
-    report_done(args.json, args.talk.quiet, &done, &text)
+    report_done(args.running.json, args.running.talk.quiet, &done, &text)
 }
 
 pub(super) fn assemble(args: &args::AssembleArgs) -> Result<CommandOutcome> {

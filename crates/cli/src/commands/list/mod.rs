@@ -5,7 +5,7 @@ mod lines;
 pub(crate) mod mode;
 mod order;
 pub(crate) mod owners;
-mod packlist;
+pub(crate) mod packlist;
 
 use std::borrow::Cow;
 use std::io::{self, Write};

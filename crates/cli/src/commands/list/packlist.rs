@@ -52,15 +52,7 @@ impl PackLines {
     }
 
     fn write_node(&self, out: &mut impl Write, path: &[u8], stat: &Stat) -> Result<()> {
-        let keyword = match stat.kind {
-            FileType::Dir => "dir",
-            FileType::File { .. } => "file",
-            FileType::Symlink { .. } => "slink",
-            FileType::Char(_) | FileType::Block(_) => "nod",
-            FileType::Fifo => "pipe",
-            FileType::Socket => "sock",
-        };
-        write!(out, "{keyword} ")?;
+        write!(out, "{} ", node_keyword(&stat.kind))?;
         out.write_all(&quoted_word(path))?;
         write!(out, " {:04o} {} {}", stat.mode, stat.uid, stat.gid)?;
         match &stat.kind {
@@ -101,6 +93,18 @@ impl PackLines {
             writeln!(out, "=0x{}", to_hex(&value))?;
         }
         Ok(())
+    }
+}
+
+/// Returns the keyword of a line for an entry of this type.
+pub(crate) fn node_keyword(kind: &FileType) -> &'static str {
+    match kind {
+        FileType::Dir => "dir",
+        FileType::File { .. } => "file",
+        FileType::Symlink { .. } => "slink",
+        FileType::Char(_) | FileType::Block(_) => "nod",
+        FileType::Fifo => "pipe",
+        FileType::Socket => "sock",
     }
 }
 

@@ -86,7 +86,7 @@ fn open_served(args: &ServeArgs, path: &Path) -> Result<ServedImage> {
     let arg = ImageArg { path: path.to_owned(), offset, device, remote };
     let bytes = open::bytes(path, offset, &args.remote)?;
     let image = open::from_bytes(&arg, Arc::clone(&bytes), cache)?;
-    let name = file_name(path);
+    let name = open::file_name(path).to_string_lossy().into_owned();
     let remote = remote::is_address(path);
     let version = if remote { time_stamp() } else { version_stamp(path)? };
     let older = args.against.as_deref().map(|path| open_older(args, path, cache)).transpose()?;
@@ -96,13 +96,7 @@ fn open_served(args: &ServeArgs, path: &Path) -> Result<ServedImage> {
 /// Opens the image with which the one that is served is compared.
 fn open_older(args: &ServeArgs, path: &Path, cache: u64) -> Result<(String, Arc<AnyImage>)> {
     let image = open::path(path, cache, &args.remote).with_context(|| format!("--against {}", open::name(path)))?;
-    Ok((file_name(path), Arc::new(image)))
-}
-
-/// Returns the last component of a path or address.
-fn file_name(path: &Path) -> String {
-    let shown = remote::without_secrets(path);
-    shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy().into_owned()
+    Ok((open::file_name(path).to_string_lossy().into_owned(), Arc::new(image)))
 }
 
 /// Returns a text that changes with a file.

@@ -14,7 +14,7 @@ use packfs_image::image::Extent;
 use packfs_serve::nbd::{HoleMap, NbdAddress, NbdExport, NbdOptions, NbdServer};
 use signal_hook::iterator::Signals;
 
-use super::{CACHE, file_name, stop_on_signal};
+use super::{CACHE, stop_on_signal};
 use crate::args::{ImageArg, ServeArgs};
 use crate::commands::{open, parts};
 use crate::output::failure::{CommandOutcome, UsageError};
@@ -80,7 +80,7 @@ fn open_exports(args: &ServeArgs) -> Result<Vec<NbdExport>> {
     for path in &args.device {
         let bytes = open::bytes(path, 0, &args.remote)?;
         exports.push(NbdExport {
-            name: file_name(path),
+            name: open::file_name(path).to_string_lossy().into_owned(),
             description: "device of an EROFS image".into(),
             bytes,
             holes: None,
@@ -102,7 +102,7 @@ fn export_image(args: &ServeArgs, path: &Path) -> Result<NbdExport> {
     let opened = open::from_bytes(&image_arg(args, path), Arc::clone(&bytes), 0)?;
     let format = if matches!(opened, AnyImage::Squashfs(_)) { "SquashFS" } else { "EROFS" };
     let description = format!("{format} image");
-    Ok(NbdExport { name: file_name(path), description, bytes, holes: None })
+    Ok(NbdExport { name: open::file_name(path).to_string_lossy().into_owned(), description, bytes, holes: None })
 }
 
 fn export_dump(set: Arc<Set>) -> NbdExport {

@@ -2,9 +2,7 @@
 
 mod destination;
 
-use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -27,7 +25,7 @@ use super::delta::patch_effort;
 use super::remote::{self, FetchRanges};
 use super::{open, seal};
 use crate::args::UpdateArgs;
-use crate::output::failure::{CommandOutcome, UsageError};
+use crate::output::failure::CommandOutcome;
 use crate::output::json::JsonDocument;
 use crate::output::meter::ProgressMeter;
 use crate::output::{interrupt, json, say, target, units};
@@ -37,7 +35,7 @@ const CONNECTIONS: usize = 16;
 
 pub(super) fn run(args: &UpdateArgs) -> Result<CommandOutcome> {
     let old = seal::open_image(&args.from)?;
-    refuse_to_write_to_old(args)?;
+    target::refuse_old_device(&args.from, &args.output, "meanwhile")?;
     let destination = UpdateDestination::find(&args.output, args.force)?;
     let meter = ProgressMeter::start(args.talk.quiet);
     let effort = patch_effort(&args.effort, &meter);
@@ -94,17 +92,6 @@ pub(super) fn run(args: &UpdateArgs) -> Result<CommandOutcome> {
         ));
     }
     Ok(CommandOutcome::Done)
-}
-
-/// Fails if a device is OLD and NEW: blocks would be overwritten before they are copied. A file is replaced when the new
-/// one is complete.
-fn refuse_to_write_to_old(args: &UpdateArgs) -> Result<(), UsageError> {
-    let (Ok(old), Ok(output)) = (fs::metadata(&args.from), fs::metadata(&args.output)) else { return Ok(()) };
-    if output.file_type().is_block_device() && target::is_same_file(&old, &output) {
-        let name = display(&args.output);
-        return Err(UsageError(format!("{name} is OLD, which is read meanwhile: write NEW to another device or file")));
-    }
-    Ok(())
 }
 
 /// Returns the address of the new image: that of the command line, or the one in the index.

@@ -28,10 +28,10 @@ use self::sources::PackedSources;
 pub(super) use self::table::TABLE;
 use super::command_line::CommandLine;
 use super::date;
-use super::options::{ParsedWord, parse_words};
+use super::options::{ForeignOption, ParsedWord, parse_words};
 use super::refusals;
 use super::rules;
-use super::{TranslatedLine, wants_packfs_defaults};
+use super::{TranslatedLine, stand_in_version, wants_packfs_defaults};
 use crate::args::value;
 use crate::output::failure::ExitPolicy;
 use crate::output::say;
@@ -115,7 +115,7 @@ impl ExcludedXattrs {
 pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     // `-version` and such need no sources, and are answered before anything is missed.
     let options = MksquashfsOptions::read(args)?;
-    if let Some(printed) = options.printed("mksquashfs") {
+    if let Some(printed) = printed_line(options.print, "mksquashfs", TABLE) {
         return Ok(printed);
     }
     if let Some(image) = options.fix {
@@ -139,7 +139,7 @@ pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
 /// Translates a command line of sqfstar, which packs an archive from standard input.
 pub(super) fn sqfstar(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     let mut options = MksquashfsOptions::read(args)?;
-    if let Some(printed) = options.printed("sqfstar") {
+    if let Some(printed) = printed_line(options.print, "sqfstar", TABLE) {
         return Ok(printed);
     }
     // Everything after the image is left out, in place of the `-e` of mksquashfs.
@@ -265,7 +265,7 @@ impl MksquashfsOptions {
             }
             "-p" => {
                 let line = pseudo::translate_definition(value.as_bytes()).map_err(|why| format!("{name}: {why}"))?;
-                self.define(line.into_string());
+                self.define(OsString::from_vec(line));
             }
             "-pd" => self.pseudo_dir = Some(pseudo::parse_directory(&text()?).map_err(|why| format!("{name}: {why}"))?),
             "-pf" => {
@@ -310,19 +310,6 @@ impl MksquashfsOptions {
 
     fn surroundings(&self) -> ActionContext {
         ActionContext { packing: self.packing, shift: self.shift }
-    }
-
-    /// Returns what was only asked to be printed.
-    fn printed(&self, program: &'static str) -> Option<TranslatedLine> {
-        match self.print? {
-            "version" => Some(TranslatedLine::Print(format!(
-                "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
-                env!("CARGO_PKG_VERSION")
-            ))),
-            // mksquashfs takes a quarter of the memory by default. The figure is in MiB.
-            "memory" => Some(TranslatedLine::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
-            _ => Some(TranslatedLine::Help(TABLE)),
-        }
     }
 
     fn translate(mut self, sources: &[OsString], image: &OsStr) -> Result<TranslatedLine, String> {
@@ -440,20 +427,23 @@ fn parse_time(option: &str, text: &str) -> Result<i64, String> {
     date::seconds(text).map_err(|why| format!("{option} {text}: {why}"))
 }
 
+/// Returns what a program of squashfs-tools was only asked to print, by the option that asks for it.
+pub(super) fn printed_line(
+    print: Option<&str>,
+    program: &str,
+    table: &'static [ForeignOption],
+) -> Option<TranslatedLine> {
+    match print? {
+        "version" => Some(stand_in_version(program, format_args!("version {VERSION}"))),
+        // They take a quarter of the memory by default. The figure is in MiB.
+        "memory" => Some(TranslatedLine::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
+        _ => Some(TranslatedLine::Help(table)),
+    }
+}
+
 /// Reads a mode, octal or symbolic.
 fn parse_mode(option: &str, text: &str) -> Result<ModeChange, String> {
     text.parse().map_err(|_| format!("{option} {text}: expected a mode as chmod takes it"))
-}
-
-/// Bytes that become a word.
-trait IntoString {
-    fn into_string(self) -> OsString;
-}
-
-impl IntoString for Vec<u8> {
-    fn into_string(self) -> OsString {
-        OsString::from_vec(self)
-    }
 }
 
 /// Restricts each change of a mode to files (`F`) or directories (`D`).

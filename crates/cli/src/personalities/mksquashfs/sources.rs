@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use packfs_image::name::display;
 
 use super::exclude::PackedSource;
-use super::{IntoString, MksquashfsOptions, pseudo};
+use super::{MksquashfsOptions, pseudo};
 use crate::personalities::command_line::CommandLine;
 use crate::personalities::paths::safe_path;
 
@@ -245,17 +245,17 @@ fn own_name(source: &Path) -> Result<Vec<u8>, String> {
 
 /// Returns the line of a pack list that makes a directory with all attributes of one of this system, without its entries.
 pub(super) fn dir_like_line(name: &[u8], dir: &OsStr) -> OsString {
-    [b"dirlike \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat().into_string()
+    OsString::from_vec([b"dirlike \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat())
 }
 
 /// Returns the line of a pack list that adds a directory under a name.
 fn tree_line(name: &[u8], dir: &OsStr) -> OsString {
-    [b"tree \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat().into_string()
+    OsString::from_vec([b"tree \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat())
 }
 
 /// Returns the line of a pack list that adds a file with its attributes under a name.
 fn file_line(name: &[u8], file: &OsStr) -> OsString {
-    [b"\"/", &quoted(name)[..], b"\" l \"", &quoted(file.as_bytes())[..], b"\""].concat().into_string()
+    OsString::from_vec([b"\"/", &quoted(name)[..], b"\" l \"", &quoted(file.as_bytes())[..], b"\""].concat())
 }
 
 /// Returns a name as it is written between quotes.

@@ -19,7 +19,7 @@ pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
 use super::command_line::CommandLine;
 use super::options::{ForeignOption, ParsedWord, parse_getopt};
 use super::paths::{glob_of, safe_path};
-use super::{NG_VERSION, TranslatedLine, refusals, rules, wants_packfs_defaults};
+use super::{NG_VERSION, TranslatedLine, refusals, rules, stand_in_version, wants_packfs_defaults};
 use crate::args::value;
 use crate::output::failure::ExitPolicy;
 
@@ -135,10 +135,7 @@ impl NgWriterOptions {
 
     fn printed(&self, program: &str, table: &'static [ForeignOption]) -> Option<TranslatedLine> {
         Some(match self.print? {
-            "-V" => TranslatedLine::Print(format!(
-                "{program} (squashfs-tools-ng) {NG_VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
-                env!("CARGO_PKG_VERSION")
-            )),
+            "-V" => stand_in_version(program, format_args!("(squashfs-tools-ng) {NG_VERSION}")),
             _ => TranslatedLine::Help(table),
         })
     }

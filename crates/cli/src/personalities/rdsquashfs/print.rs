@@ -15,6 +15,7 @@ use packfs_image::squashfs::{BodyFacts, InodeFacts, SquashfsReader};
 use packfs_image::tree::DeviceNumber;
 
 use crate::commands::list::mode::mode_text;
+use crate::commands::list::packlist::node_keyword;
 use crate::output;
 use crate::personalities::unsquashfs::rows::format_time;
 
@@ -245,15 +246,7 @@ pub(super) fn describe(
             continue;
         }
         let stat = &visit.stat;
-        let keyword = match stat.kind {
-            FileType::Dir => "dir",
-            FileType::File { .. } => "file",
-            FileType::Symlink { .. } => "slink",
-            FileType::Char(_) | FileType::Block(_) => "nod",
-            FileType::Fifo => "pipe",
-            FileType::Socket => "sock",
-        };
-        write!(out, "{keyword} ")?;
+        write!(out, "{} ", node_keyword(&stat.kind))?;
         out.write_all(&quoted(visit.path))?;
         write!(out, " 0{:o} {} {}", stat.mode, stat.uid, stat.gid)?;
         match (&stat.kind, root) {

@@ -22,17 +22,14 @@ use self::rows::ListingStyle;
 pub(super) use self::table::{CAT_TABLE, TABLE};
 use super::command_line::CommandLine;
 use super::date;
-use super::mksquashfs::{ExcludedXattrs, exclude, restrict_mode};
+use super::mksquashfs::{ExcludedXattrs, exclude, printed_line, restrict_mode};
 use super::options::{ForeignOption, ParsedWord, parse_leading_options};
 use super::{ResultPrinter, TranslatedLine};
 use crate::args::{CatArgs, ImageArg, PackfsCommand, value};
 use crate::commands::{self, cat, open, tar};
 use crate::output::failure::UsageError;
 use crate::output::{self, say};
-use crate::resources;
 
-/// Version whose options these are: callers decide by it what they may ask for.
-const VERSION: &str = "4.7.5";
 const OK: u8 = 0;
 /// Exit status after an error that did not end the program.
 const NOT_FATAL: u8 = 2;
@@ -101,7 +98,7 @@ struct RunOptions {
 /// Translates a command line of unsquashfs.
 pub(super) fn unsquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     let options = UnsquashfsOptions::read(TABLE, args)?;
-    if let Some(printed) = options.printed("unsquashfs", TABLE) {
+    if let Some(printed) = printed_line(options.print, "unsquashfs", TABLE) {
         return Ok(printed);
     }
     if options.plain.is_empty() {
@@ -113,7 +110,7 @@ pub(super) fn unsquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
 /// Translates a command line of sqfscat.
 pub(super) fn sqfscat(args: Vec<OsString>) -> Result<TranslatedLine, String> {
     let mut options = UnsquashfsOptions::read(CAT_TABLE, args)?;
-    if let Some(printed) = options.printed("sqfscat", CAT_TABLE) {
+    if let Some(printed) = printed_line(options.print, "sqfscat", CAT_TABLE) {
         return Ok(printed);
     }
     if options.plain.len() < 2 {
@@ -219,18 +216,6 @@ impl UnsquashfsOptions {
         }
     }
 
-    /// Returns what was only asked to be printed.
-    fn printed(&self, program: &'static str, table: &'static [ForeignOption]) -> Option<TranslatedLine> {
-        match self.print? {
-            "version" => Some(TranslatedLine::Print(format!(
-                "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
-                env!("CARGO_PKG_VERSION")
-            ))),
-            "memory" => Some(TranslatedLine::Print(format!("{}\n", (resources::memory_limit() / 4) >> 20))),
-            _ => Some(TranslatedLine::Help(table)),
-        }
-    }
-
     fn translate(mut self) -> Result<TranslatedLine, String> {
         self.refuse_contradictions()?;
         // `-pf` decides by itself, in any place of the line.
@@ -257,8 +242,7 @@ impl UnsquashfsOptions {
         }
         line.operand("--");
         // A file of this name, not an option of packfs.
-        let looks_like_option = image.as_encoded_bytes().starts_with(b"-");
-        line.operand(if looks_like_option { Path::new(".").join(&image).into_os_string() } else { image.clone() });
+        line.operand(value::operand(Path::new(&image)));
         if !self.regexes && !matches!(self.task, UnsquashfsTask::Superblock | UnsquashfsTask::Time) {
             for path in &self.paths {
                 line.operand(translate_pattern(path, self.plain_names)?);
