@@ -44,6 +44,7 @@ need systemd-container systemd-dissect
 need rauc rauc
 need zsync zsync zsyncmake
 need minisign minisign
+need golang-go go
 need docker-registry docker-registry
 need umoci umoci
 need skopeo skopeo
@@ -77,6 +78,13 @@ fi
 if ! command -v composefs-oracle >/dev/null; then
     [[ -x target/peers/bin/composefs-oracle ]] || scripts/build-composefs-oracle.sh target/peers ||
         say "the tests that need composefs-oracle will be skipped"
+    PATH=$PATH:$PWD/target/peers/bin
+fi
+
+# What makes, signs and verifies SIF files.
+if ! command -v sif-oracle >/dev/null; then
+    [[ -x target/peers/bin/sif-oracle ]] || scripts/build-sif-oracle.sh target/peers ||
+        say "the tests that need sif-oracle will be skipped"
     PATH=$PATH:$PWD/target/peers/bin
 fi
 

@@ -13,6 +13,7 @@ pub mod kdump;
 pub mod nbd;
 pub mod pack_list;
 pub mod rauc_bundle;
+pub mod sif_file;
 pub mod squashfs_image;
 pub mod squashfs_metadata;
 mod take;

@@ -64,7 +64,13 @@ fn examined(bytes: Vec<u8>) -> SealExamination {
     static CERTIFICATES: OnceLock<Vec<SignerCertificate>> = OnceLock::new();
     let certificates = CERTIFICATES.get_or_init(|| SignerCertificate::parse_all(CERTIFICATE).expect("a certificate"));
     let data: Arc<dyn ReadAt> = Arc::new(bytes);
-    let image = SealedImage { path: Path::new("bundle.raucb"), data: &data, certificates, minisign_key: None };
+    let image = SealedImage {
+        path: Path::new("bundle.raucb"),
+        data: &data,
+        certificates,
+        minisign_key: None,
+        signer_key: None,
+    };
     examine(ConsumerProgram::Rauc, image, &effort()).expect("bytes in memory can be read")
 }
 

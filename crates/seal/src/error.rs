@@ -60,6 +60,9 @@ pub enum Error {
     /// An image from which no bundle of RAUC can be made.
     #[error(transparent)]
     Bundle(#[from] crate::rauc::BundleError),
+    /// An image from which no SIF file can be made.
+    #[error(transparent)]
+    Sif(#[from] crate::sif::SifError),
     /// The operation was cancelled through its [`Progress`](packfs_blocks::Progress).
     #[error("interrupted")]
     Interrupted,

@@ -6,8 +6,9 @@
 //! - [`signature`]: signatures of root hashes, made and verified.
 //! - [`ddi`]: disk images with partitions for image, tree and signature.
 //! - [`rauc`]: bundles of an image, its tree and a signed manifest.
+//! - [`sif`]: files of Apptainer and Singularity, signed or not.
 //! - [`minisign`]: signatures of files as they are.
-//! - [`consumer`]: what systemd, containerd or RAUC will enforce for an image, and every mistake by name.
+//! - [`consumer`]: what systemd, containerd, RAUC or Apptainer will enforce for an image, and every mistake by name.
 //! - [`SystemdFiles`], [`ContainerdFiles`], [`LayerMetadata`]: names and contents of the files that consumers look for.
 //!
 //! ```
@@ -32,6 +33,7 @@ mod hashing;
 pub mod minisign;
 mod names;
 pub mod rauc;
+pub mod sif;
 pub mod signature;
 mod tree;
 pub mod verity;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use packfs_seal::ddi::DdiType;
+use packfs_seal::sif::SifArchitecture;
 use packfs_seal::verity::Uuid;
 use packfs_seal::{HashAlgorithm, from_hex};
 
@@ -23,6 +24,7 @@ Examples:
   packfs seal root.erofs -o disk.raw --for ddi --key key.pem --certificate cert.pem
   packfs seal layer.erofs --for containerd --force
   packfs seal update.sqfs -o update.raucb --for rauc --key key.pem --certificate cert.pem
+  packfs seal root.sqfs -o app.sif --for sif --key key.pem
   packfs seal root.erofs --root-hash-only
   packfs seal root.erofs --attach-signature root.p7s --certificate cert.pem
   packfs seal root.erofs --minisign-key minisign.key --minisign-password password.txt")]
@@ -48,6 +50,12 @@ pub(crate) struct SealArgs {
     #[arg(long, value_name = "TYPE", value_parser = partition_type(), hide_possible_values = true)]
     pub(crate) partition_type: Option<DdiType>,
 
+    /// Machine that runs the programs in a file of --for sif [default: this one]
+    ///
+    /// Apptainer starts no containers for other machines. The names are those of Go.
+    #[arg(long, value_name = "NAME", value_parser = architecture(), hide_possible_values = true)]
+    pub(crate) architecture: Option<SifArchitecture>,
+
     /// Append the tree to the image
     ///
     /// Without -o, the sealed copy replaces IMAGE when it is complete; this needs --force.
@@ -60,9 +68,10 @@ pub(crate) struct SealArgs {
     #[arg(long, conflicts_with_all = ["output", "key", "attach_signature", "minisign_key", "fs_verity", "json"])]
     pub(crate) root_hash_only: bool,
 
-    /// Print the manifest to sign for --for rauc and write no files
+    /// Print the bytes to sign for --for rauc or sif and write no files
     ///
-    /// For a signature that is made elsewhere, and that contains the manifest.
+    /// For a signature that is made elsewhere: that of a bundle contains the manifest that this prints, that of a SIF file
+    /// is the signature of it alone.
     #[arg(
         long,
         conflicts_with_all = ["output", "key", "attach_signature", "minisign_key", "root_hash_only", "fs_verity", "json"]
@@ -78,8 +87,9 @@ pub(crate) struct SealArgs {
     /// Sign the root hash with the private key in FILE
     ///
     /// The key is in PEM, not encrypted: RSA with 2048 to 4096 bits, or ECDSA on P-256 or P-384. The signature is
-    /// PKCS#7 in DER, detached, as systemd and Linux expect it; with --for rauc, it contains the manifest.
-    #[arg(help_heading = "Signature", long, value_name = "FILE", requires = "certificate", value_hint = ValueHint::FilePath)]
+    /// PKCS#7 in DER, detached, as systemd and Linux expect it; with --for rauc, it contains the manifest. All but SIF files
+    /// also need --certificate.
+    #[arg(help_heading = "Signature", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) key: Option<PathBuf>,
 
     /// Certificate of the key, in PEM or DER
@@ -89,7 +99,7 @@ pub(crate) struct SealArgs {
     /// Verify a signature that was made elsewhere, and write it to its file
     ///
     /// FILE has PKCS#7 in DER, detached, of the root hash that --root-hash-only prints, without the newline. With --for
-    /// rauc, it contains the manifest that --manifest-only prints.
+    /// rauc, it contains the manifest that --manifest-only prints. With --for sif, it is the signature alone, without PKCS#7.
     #[arg(
         help_heading = "Signature",
         long,
@@ -187,6 +197,8 @@ pub(crate) enum SealConsumer {
     Ddi,
     /// A bundle with image, tree and signed manifest (format verity)
     Rauc,
+    /// A file of Apptainer or Singularity with the image, signed or not
+    Sif,
 }
 
 /// File that is signed for minisign.
@@ -205,6 +217,11 @@ pub(crate) struct BlockSalt(pub(crate) Vec<u8>);
 /// Returns the parser of types of partitions, which offers their names.
 fn partition_type() -> NamedValueParser<DdiType> {
     NamedValueParser::of(|| DdiType::all().map(DdiType::name).collect())
+}
+
+/// Returns the parser of architectures, which offers their names.
+fn architecture() -> NamedValueParser<SifArchitecture> {
+    NamedValueParser::of(|| SifArchitecture::all().map(SifArchitecture::name).collect())
 }
 
 fn salt(text: &str) -> Result<BlockSalt, String> {

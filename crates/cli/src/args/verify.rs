@@ -19,6 +19,7 @@ Examples:
   packfs verify disk.raw --as ddi --certificate cert.pem
   packfs verify update.raucb --as rauc --certificate cert.pem
   packfs verify layer.erofs --as containerd --json
+  packfs verify app.sif --as sif --key public.pem
   packfs verify root.erofs --as minisign --key minisign.pub")]
 pub(crate) struct VerifyArgs {
     /// Sealed image
@@ -36,7 +37,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) certificate: Option<PathBuf>,
 
-    /// Public key for --as minisign
+    /// Public key for --as minisign, or for --as sif in PEM
     #[arg(long, value_name = "FILE", conflicts_with = "certificate", value_hint = ValueHint::FilePath)]
     pub(crate) key: Option<PathBuf>,
 
@@ -64,4 +65,6 @@ pub(crate) enum VerifyConsumer {
     Rauc,
     /// Any file with a signature in FILE.minisig
     Minisign,
+    /// A file of Apptainer or Singularity, signed with a key in PEM
+    Sif,
 }

@@ -6,9 +6,11 @@ use anyhow::{Context, Result};
 use packfs_image::name::display;
 use packfs_seal::HashEffort;
 use packfs_seal::consumer::{ConsumerProgram, KernelEnforcement, SealExamination, SealedImage, examine};
+use packfs_seal::minisign::MinisignPublicKey;
+use packfs_seal::signature::SignerKey;
 use serde::Serialize;
 
-use super::seal::{open_image, read_certificates, read_public_key, usable_threads};
+use super::seal::{open_image, read_certificates, read_public_key, read_signer_key, usable_threads};
 use crate::args::{VerifyArgs, VerifyConsumer};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::findings::Findings;
@@ -19,7 +21,7 @@ use crate::output::{json, say};
 pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
     check_trusted(args)?;
     let certificates = args.certificate.as_deref().map(read_certificates).transpose()?.unwrap_or_default();
-    let minisign_key = args.key.as_deref().map(read_public_key).transpose()?;
+    let keys = TrustedKeys::read(args)?;
     let data = open_image(&args.image)?;
     let consumer = match args.consumer {
         VerifyConsumer::Systemd => ConsumerProgram::Systemd,
@@ -27,9 +29,15 @@ pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
         VerifyConsumer::Ddi => ConsumerProgram::Ddi,
         VerifyConsumer::Rauc => ConsumerProgram::Rauc,
         VerifyConsumer::Minisign => ConsumerProgram::Minisign,
+        VerifyConsumer::Sif => ConsumerProgram::Apptainer,
     };
-    let minisign_key = minisign_key.as_ref();
-    let image = SealedImage { path: &args.image, data: &data, certificates: &certificates, minisign_key };
+    let image = SealedImage {
+        path: &args.image,
+        data: &data,
+        certificates: &certificates,
+        minisign_key: keys.minisign.as_ref(),
+        signer_key: keys.signer.as_ref(),
+    };
     let meter = ProgressMeter::start(args.talk.quiet);
     let effort = HashEffort { threads: usable_threads(&args.effort), progress: Arc::clone(meter.progress()) };
     let examined = examine(consumer, image, &effort).with_context(|| display(&args.image).to_string())?;
@@ -57,20 +65,41 @@ pub(super) fn run(args: &VerifyArgs) -> Result<CommandOutcome> {
     Ok(if examined.mistakes.is_empty() { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
-/// Fails if the keys that are trusted are not those of the consumer: minisign has no certificates, and only it has keys.
+/// The public key, as the consumer takes it.
+#[derive(Default)]
+struct TrustedKeys {
+    minisign: Option<MinisignPublicKey>,
+    signer: Option<SignerKey>,
+}
+
+impl TrustedKeys {
+    fn read(args: &VerifyArgs) -> Result<Self> {
+        let Some(path) = &args.key else { return Ok(TrustedKeys::default()) };
+        Ok(match args.consumer {
+            VerifyConsumer::Sif => TrustedKeys { signer: Some(read_signer_key(path)?), minisign: None },
+            _ => TrustedKeys { minisign: Some(read_public_key(path)?), signer: None },
+        })
+    }
+}
+
+/// Fails if the keys that are trusted are not those of the consumer: only minisign and Apptainer have keys, and minisign has
+/// no certificates.
 fn check_trusted(args: &VerifyArgs) -> Result<()> {
     let usage = |why: &str| Err(UsageError(why.into()).into());
     match (args.consumer, &args.key) {
         (VerifyConsumer::Minisign, None) => usage("--as minisign verifies by a public key: give --key FILE"),
-        (VerifyConsumer::Minisign, Some(_)) | (_, None) => Ok(()),
-        (_, Some(_)) => usage("--key is for --as minisign; other consumers have a --certificate"),
+        (VerifyConsumer::Sif, None) if args.certificate.is_none() => {
+            usage("--as sif verifies by a public key: give --key FILE or --certificate FILE")
+        }
+        (VerifyConsumer::Minisign | VerifyConsumer::Sif, Some(_)) | (_, None) => Ok(()),
+        (_, Some(_)) => usage("--key is for --as minisign and --as sif; other consumers have a --certificate"),
     }
 }
 
 /// What is enforced, for programs and for people.
 struct EnforcedSeal {
     name: EnforcementName,
-    text: &'static str,
+    text: String,
 }
 
 /// What the consumer enforces when it uses the image.
@@ -84,31 +113,37 @@ enum EnforcementName {
     Refused,
     /// Every block is verified, by a root hash that is not signed or whose signature was not verified.
     Unsigned,
-    /// Every block is verified, by a root hash that the key of the certificate signed; minisign verifies the file once.
+    /// Every block is verified, by a root hash that the key of the certificate signed; minisign and Apptainer verify the
+    /// file once.
     Signed,
 }
 
 impl EnforcedSeal {
     fn of(consumer: ConsumerProgram, examined: &SealExamination) -> Self {
-        let (name, text) = match examined.enforcement {
-            KernelEnforcement::Unverified => (EnforcementName::Unverified, "it will be used without any verification"),
-            KernelEnforcement::Refused if consumer == ConsumerProgram::Minisign => {
-                (EnforcementName::Refused, "minisign will refuse it")
+        // These verify a file once, when they are asked to.
+        let asked = match consumer {
+            ConsumerProgram::Minisign => Some("minisign"),
+            ConsumerProgram::Apptainer => Some("apptainer verify"),
+            _ => None,
+        };
+        let text = match (examined.enforcement, asked) {
+            (KernelEnforcement::Unverified, _) => "it will be used without any verification".into(),
+            (KernelEnforcement::Refused, Some(program)) => format!("{program} will refuse it"),
+            (KernelEnforcement::Refused, None) => "it will not be used, or reading from it will fail".into(),
+            (KernelEnforcement::Signed, Some(program)) => {
+                format!("{program} will accept it; Linux does not verify it when it is read")
             }
-            KernelEnforcement::Refused => {
-                (EnforcementName::Refused, "it will not be used, or reading from it will fail")
+            (KernelEnforcement::Signed, None) => "every block will be verified, by a signed root hash".into(),
+            _ if examined.has_signature => {
+                "every block will be verified; name a --certificate to verify the signature of the root hash".into()
             }
-            KernelEnforcement::Signed if consumer == ConsumerProgram::Minisign => {
-                (EnforcementName::Signed, "minisign will accept it; Linux does not verify it when it is read")
-            }
-            KernelEnforcement::Signed => {
-                (EnforcementName::Signed, "every block will be verified, by a signed root hash")
-            }
-            _ if examined.has_signature => (
-                EnforcementName::Unsigned,
-                "every block will be verified; name a --certificate to verify the signature of the root hash",
-            ),
-            _ => (EnforcementName::Unsigned, "every block will be verified, by a root hash that is not signed"),
+            _ => "every block will be verified, by a root hash that is not signed".into(),
+        };
+        let name = match examined.enforcement {
+            KernelEnforcement::Unverified => EnforcementName::Unverified,
+            KernelEnforcement::Refused => EnforcementName::Refused,
+            KernelEnforcement::Signed => EnforcementName::Signed,
+            _ => EnforcementName::Unsigned,
         };
         EnforcedSeal { name, text }
     }

@@ -248,6 +248,7 @@ fn of_seals(documents: &PrintedDocuments<'_>) {
     documents.take("seal", 0, "seal a.squashfs");
     documents.take("seal", 0, "seal b.erofs --append -o sealed.erofs --no-superblock");
     documents.take("seal", 0, "seal b.erofs -o app.raw --for systemd");
+    documents.take("seal", 0, "seal a.squashfs -o app.sif --for sif");
     documents.take("verify", 0, "verify app.raw --as systemd");
     documents.take("verify", 1, "verify b.squashfs --as systemd");
 }

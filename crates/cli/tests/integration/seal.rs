@@ -1,6 +1,7 @@
 //! `packfs seal`, and what other programs make of its files.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -319,6 +320,64 @@ fn minisign_verifies_images_and_root_hashes() {
 }
 
 #[test]
+fn apptainer_verifies_what_becomes_a_sif_file() {
+    let test = "apptainer_verifies_what_becomes_a_sif_file";
+    if !["openssl", "sif-oracle"].iter().all(|program| have(test, program)) {
+        return;
+    }
+    let dir = inputs(&["key", "other"]);
+    let dir = dir.path();
+    judge(dir, "openssl", &["x509", "-in", "key.crt", "-pubkey", "-noout", "-out", "key.pub"]);
+    let seal = ["seal", "squashfs", "--for", "sif", "--architecture", "arm64", "-fq"];
+    let json = succeed(dir, &[&seal[..], &["-o", "app.sif", "--key", "key.pem", "--json"]].concat());
+    assert!(json.contains("\"architecture\": \"arm64\"") && json.contains("\"is_signed\": true"), "{json}");
+    judge(dir, "sif-oracle", &["verify", "app.sif", "key.pub"]);
+    for trusted in [["--key", "key.pub"], ["--certificate", "key.crt"]] {
+        let verified = run_in(dir, &[&["verify", "app.sif", "--as", "sif"], &trusted[..]].concat());
+        let told = stderr(&verified);
+        assert!(verified.status.success() && told.contains("apptainer verify will accept it"), "{told}");
+    }
+    let wrong = run_in(dir, &["verify", "app.sif", "--as", "sif", "--certificate", "other.crt"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&wrong.stdout).starts_with("other-key: the signature in object 2"));
+    // The image in it is read by its offset, and the file is a program.
+    succeed(dir, &["check", "app.sif", "--offset", "32K", "--against", "root", "-q"]);
+    assert_eq!(fs::metadata(dir.join("app.sif")).unwrap().permissions().mode() & 0o100, 0o100);
+
+    // Signed elsewhere, with the same bytes, as RSA signs alike each time.
+    fs::write(dir.join("message"), succeed(dir, &[&seal[..], &["--manifest-only"]].concat())).unwrap();
+    judge(dir, "openssl", &["dgst", "-sha256", "-sign", "key.pem", "-out", "signature", "message"]);
+    let attach = |certificate| {
+        let signed = ["-o", "attached.sif", "--attach-signature", "signature", "--certificate", certificate];
+        run_in(dir, &[&seal[..], &signed].concat())
+    };
+    assert!(stderr(&attach("other.crt")).contains("signature: the signature cannot be used"));
+    assert!(!dir.join("attached.sif").exists());
+    assert!(attach("key.crt").status.success());
+    assert!(fs::read(dir.join("attached.sif")).unwrap() == fs::read(dir.join("app.sif")).unwrap());
+
+    succeed(dir, &[&seal[..], &["-o", "plain.sif"]].concat());
+    let plain = run_in(dir, &["verify", "plain.sif", "--as", "sif", "--key", "key.pub"]);
+    assert!(String::from_utf8_lossy(&plain.stdout).starts_with("unsigned-group"));
+    for (status, line, why) in [
+        (2, "verify app.sif --as sif", "--key FILE"),
+        (2, "seal squashfs --for sif", "-o NAME.sif"),
+        (2, "seal squashfs --for sif -o a --salt 00", "no hash tree"),
+        (2, "seal squashfs --for sif -o a --partition-type root-arm64", "--for ddi"),
+        (2, "seal squashfs --for sif -o a --architecture x86_64", "amd64"),
+        (2, "seal squashfs --for sif -o a --certificate key.crt", "does not sign"),
+        (2, "seal squashfs --architecture arm64", "--for sif"),
+        (1, "seal squashfs --for sif -o a --key key.pem --certificate other.crt", "does not belong"),
+        (1, "seal squashfs --for sif -o a --key key.crt", "not a private key"),
+        (1, "seal erofs --for sif -o a", "not SquashFS"),
+        (1, "seal squashfs --for sif -o app.sif", "--force"),
+    ] {
+        let told = fail(dir, status, &line.split(' ').collect::<Vec<_>>());
+        assert!(told.contains(why) && !dir.join("a").exists(), "{line}: {told}");
+    }
+}
+
+#[test]
 fn a_build_seals_its_image_as_seal_does() {
     let dir = inputs(&["key"]);
     let dir = dir.path();
@@ -413,7 +472,7 @@ fn wrong_use_is_told() {
         (2, "seal squashfs --for rauc", "-o NAME.raucb"),
         (2, "seal squashfs --for rauc -o a", "refuses unsigned bundles"),
         (2, "seal squashfs --for rauc --partition-type root-x86-64", "--for ddi"),
-        (2, "seal squashfs --manifest-only", "--for rauc"),
+        (2, "seal squashfs --manifest-only", "--for sif"),
         (1, "seal squashfs --for rauc --manifest-only", "no manifest.raucm"),
         (1, "seal erofs --for rauc --manifest-only", "not SquashFS"),
         (2, "seal erofs --key k", "--certificate"),

@@ -7,6 +7,7 @@ use packfs_blocks::name::display;
 use super::KernelEnforcement;
 use crate::minisign::MinisignError;
 use crate::rauc::BundleError;
+use crate::sif::SifError;
 use crate::signature::SignatureError;
 
 /// Something that keeps a seal from being enforced, or an image from being used.
@@ -281,6 +282,9 @@ pub enum SealMistake {
     /// A manifest that RAUC refuses, or that is not about the files in the image.
     #[error(transparent)]
     Bundle(BundleError),
+    /// A file that `apptainer verify` refuses.
+    #[error(transparent)]
+    Sif(SifError),
 }
 
 impl SealMistake {
@@ -339,6 +343,7 @@ impl SealMistake {
             SealMistake::SignedRootHash { .. } => "signed-root-hash",
             SealMistake::Minisign(error) => error.name(),
             SealMistake::Bundle(error) => error.name(),
+            SealMistake::Sif(error) => error.name(),
         }
     }
 
@@ -368,7 +373,7 @@ impl SealMistake {
             SealMistake::Bundle(BundleError::ImageChecksum { .. }) => KernelEnforcement::Signed,
             // Bytes after the tree, which nobody reads. Where the tree begins elsewhere, there are other mistakes, too.
             SealMistake::VeritySize { found, needed } if found > needed => KernelEnforcement::Signed,
-            // Every other mistake makes systemd, containerd, RAUC, minisign or the kernel fail, which is safe.
+            // Every other mistake makes systemd, containerd, RAUC, minisign, Apptainer or the kernel fail, which is safe.
             _ => KernelEnforcement::Refused,
         }
     }

@@ -7,6 +7,7 @@ mod minisign;
 mod mistake;
 mod parts;
 mod rauc;
+mod sif;
 mod systemd;
 
 use std::path::Path;
@@ -18,7 +19,7 @@ pub use mistake::SealMistake;
 
 use crate::error::Result;
 use crate::minisign::MinisignPublicKey;
-use crate::signature::SignerCertificate;
+use crate::signature::{SignerCertificate, SignerKey};
 use crate::tree::{HashEffort, RootHash};
 
 /// Programs whose way of reading a seal is known.
@@ -35,6 +36,8 @@ pub enum ConsumerProgram {
     Rauc,
     /// minisign, for any file with a signature beside it. It verifies the file once, and Linux does not when it is read.
     Minisign,
+    /// Apptainer or Singularity, for a SIF file. They verify it when they are asked to, and Linux does not when it is read.
+    Apptainer,
 }
 
 /// What the kernel will enforce for an image in the end, from the worst to the best. `Refused` is better than
@@ -48,7 +51,7 @@ pub enum KernelEnforcement {
     Refused,
     /// Each block is verified, by a root hash that whoever may replace the image may replace, too.
     Unsigned,
-    /// Each block is verified, by a root hash that the key of the certificate signed. For minisign, the key signed the file.
+    /// Each block is verified, by a root hash that the key of the certificate signed. For minisign and Apptainer, a key signed the file.
     Signed,
 }
 
@@ -63,6 +66,8 @@ pub struct SealedImage<'i> {
     pub certificates: &'i [SignerCertificate],
     /// The key by which minisign verifies the signature.
     pub minisign_key: Option<&'i MinisignPublicKey>,
+    /// The key by which Apptainer verifies the signature, besides those of the certificates.
+    pub signer_key: Option<&'i SignerKey>,
 }
 
 /// Result of an examination.
@@ -93,6 +98,7 @@ pub fn examine(consumer: ConsumerProgram, image: SealedImage<'_>, effort: &HashE
         ConsumerProgram::Ddi => ddi::examine(image, effort),
         ConsumerProgram::Rauc => rauc::examine(image, effort),
         ConsumerProgram::Minisign => minisign::examine(image, effort),
+        ConsumerProgram::Apptainer => sif::examine(image, effort),
     }
 }
 

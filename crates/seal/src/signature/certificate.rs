@@ -3,7 +3,7 @@
 use der::{Decode, DecodePem, Encode};
 use x509_cert::Certificate;
 
-use super::SignatureError;
+use super::{SignatureError, SignerKey};
 use crate::hex::to_hex;
 
 /// Beginning of a file in PEM.
@@ -49,6 +49,11 @@ impl SignerCertificate {
     /// Returns the public key: a point for ECDSA, a modulus and an exponent in DER for RSA.
     pub(super) fn public_key(&self) -> &[u8] {
         self.certificate.tbs_certificate.subject_public_key_info.subject_public_key.raw_bytes()
+    }
+
+    /// Returns the public key with its algorithm.
+    pub fn key(&self) -> SignerKey {
+        SignerKey::from(self.certificate.clone())
     }
 
     /// Returns the SHA-256 of the certificate in DER, in hexadecimal digits: its usual fingerprint.

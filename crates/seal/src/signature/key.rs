@@ -77,12 +77,16 @@ impl SigningKey {
 
     /// Returns true if signatures of this key can be verified by a certificate.
     pub(super) fn belongs_to(&self, certificate: &SignerCertificate) -> bool {
-        let public = match &self.0 {
+        // The key alone decides, and not the names in the certificate: a renewed one keeps its key.
+        self.public_key() == certificate.public_key()
+    }
+
+    /// Returns the public key: a point for ECDSA, a modulus and an exponent in DER for RSA.
+    pub(super) fn public_key(&self) -> &[u8] {
+        match &self.0 {
             KeyKind::Rsa(key) => key.public().as_ref(),
             KeyKind::P256(key) | KeyKind::P384(key) => key.public_key().as_ref(),
-        };
-        // The key alone decides, and not the names in the certificate: a renewed one keeps its key.
-        public == certificate.public_key()
+        }
     }
 
     /// Signs the digest of a message.

@@ -1,12 +1,15 @@
 //! Signatures: PKCS#7 (RFC 5652). Those of root hashes are detached, over the hexadecimal digits without a newline, as systemd
-//! and the kernel take them; those of manifests contain the manifest, as RAUC takes them.
+//! and the kernel take them; those of manifests contain the manifest, as RAUC takes them. SIF has signatures without PKCS#7.
 
 mod certificate;
 mod key;
+mod key_id;
+mod message;
 mod pkcs7;
 
 pub use certificate::SignerCertificate;
 pub use key::SigningKey;
+pub use message::{MessageSignature, SignerKey};
 pub use pkcs7::{DetachedSignature, EmbeddedSignature, sign, sign_content};
 
 /// A key, a certificate or a signature that cannot be used.

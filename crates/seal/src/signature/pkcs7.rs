@@ -8,15 +8,12 @@ use cms::signed_data::{
 use der::asn1::{Any, ObjectIdentifier, OctetString, SetOfVec};
 use der::{Decode, Encode};
 use ring::digest::{SHA256, SHA384, SHA512, digest};
-use ring::signature::{
-    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1,
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey,
-    VerificationAlgorithm,
-};
+use ring::signature::{UnparsedPublicKey, VerificationAlgorithm};
 use x509_cert::ext::pkix::SubjectKeyIdentifier;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use super::key::SignatureScheme;
+use super::message::{MessageHash, OID_EC, OID_RSA};
 use super::{SignatureError, SignerCertificate, SigningKey};
 use crate::tree::RootHash;
 
@@ -27,17 +24,11 @@ const OID_MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.8
 const OID_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
 const OID_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2");
 const OID_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3");
-const OID_RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const OID_RSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");
 const OID_RSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.12");
 const OID_RSA_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.13");
-const OID_EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const OID_ECDSA_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
 const OID_ECDSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
-
-/// Lengths of points that are not compressed, in bytes, by which the curves of keys differ.
-const P256_POINT_LEN: usize = 65;
-const P384_POINT_LEN: usize = 97;
 
 /// Signs a root hash; returns the signature in DER.
 ///
@@ -328,16 +319,17 @@ fn algorithm(
     certificate: &SignerCertificate,
 ) -> Result<&'static dyn VerificationAlgorithm, SignatureError> {
     let key_oid = certificate.certificate.tbs_certificate.subject_public_key_info.algorithm.oid;
-    let key_len = certificate.public_key().len();
-    // All four are compared: the certificate's key and what the signature says of itself must fit together.
-    Ok(match (key_oid, key_len, signer.digest_alg.oid, signer.signature_algorithm.oid) {
-        (OID_RSA, _, OID_SHA256, OID_RSA | OID_RSA_SHA256) => &RSA_PKCS1_2048_8192_SHA256,
-        (OID_RSA, _, OID_SHA384, OID_RSA | OID_RSA_SHA384) => &RSA_PKCS1_2048_8192_SHA384,
-        (OID_RSA, _, OID_SHA512, OID_RSA | OID_RSA_SHA512) => &RSA_PKCS1_2048_8192_SHA512,
-        (OID_EC, P256_POINT_LEN, OID_SHA256, OID_ECDSA_SHA256) => &ECDSA_P256_SHA256_ASN1,
-        (OID_EC, P256_POINT_LEN, OID_SHA384, OID_ECDSA_SHA384) => &ECDSA_P256_SHA384_ASN1,
-        (OID_EC, P384_POINT_LEN, OID_SHA256, OID_ECDSA_SHA256) => &ECDSA_P384_SHA256_ASN1,
-        (OID_EC, P384_POINT_LEN, OID_SHA384, OID_ECDSA_SHA384) => &ECDSA_P384_SHA384_ASN1,
-        _ => return Err(SignatureError::BadSignature("its algorithm is not RSA or ECDSA with SHA-256 or longer")),
-    })
+    // All three are compared: the certificate's key and what the signature says of itself must fit together.
+    let hash = match (key_oid, signer.digest_alg.oid, signer.signature_algorithm.oid) {
+        (OID_RSA, OID_SHA256, OID_RSA | OID_RSA_SHA256) | (OID_EC, OID_SHA256, OID_ECDSA_SHA256) => {
+            Some(MessageHash::Sha256)
+        }
+        (OID_RSA, OID_SHA384, OID_RSA | OID_RSA_SHA384) | (OID_EC, OID_SHA384, OID_ECDSA_SHA384) => {
+            Some(MessageHash::Sha384)
+        }
+        (OID_RSA, OID_SHA512, OID_RSA | OID_RSA_SHA512) => Some(MessageHash::Sha512),
+        _ => None,
+    };
+    let known = hash.and_then(|hash| certificate.key().algorithm(hash));
+    known.ok_or(SignatureError::BadSignature("its algorithm is not RSA or ECDSA with SHA-256 or longer"))
 }

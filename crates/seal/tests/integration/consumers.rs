@@ -87,7 +87,12 @@ impl SealedDir {
     fn examine_at(&self, path: &Path, certificate: Option<&SignerCertificate>) -> SealExamination {
         let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).unwrap());
         let certificates = certificate.map_or(&[][..], std::slice::from_ref);
-        examine(self.consumer, SealedImage { path, data: &data, certificates, minisign_key: None }, &effort(2)).unwrap()
+        examine(
+            self.consumer,
+            SealedImage { path, data: &data, certificates, minisign_key: None, signer_key: None },
+            &effort(2),
+        )
+        .unwrap()
     }
 
     fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
@@ -336,7 +341,8 @@ fn signatures_count_only_by_their_name_key_and_content() {
     let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(&dir.image(), 0).unwrap());
     let image = dir.image();
     let certificates = [other.clone(), certificate.clone()];
-    let image = SealedImage { path: &image, data: &data, certificates: &certificates, minisign_key: None };
+    let image =
+        SealedImage { path: &image, data: &data, certificates: &certificates, minisign_key: None, signer_key: None };
     let examination = examine(dir.consumer, image, &effort(2)).unwrap();
     assert_eq!(examination.enforcement, KernelEnforcement::Signed);
     dir.rename("app.roothash.p7s", "app.p7s");

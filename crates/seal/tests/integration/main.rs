@@ -6,6 +6,7 @@ mod fsverity;
 mod fuzz;
 mod minisign;
 mod rauc;
+mod sif;
 mod signatures;
 mod verity;
 

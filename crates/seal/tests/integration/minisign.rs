@@ -70,7 +70,7 @@ impl SignedDir {
 
 fn examine_file(path: &Path, minisign_key: Option<&MinisignPublicKey>) -> SealExamination {
     let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).unwrap());
-    let image = SealedImage { path, data: &data, certificates: &[], minisign_key };
+    let image = SealedImage { path, data: &data, certificates: &[], minisign_key, signer_key: None };
     examine(ConsumerProgram::Minisign, image, &effort(0)).unwrap()
 }
 

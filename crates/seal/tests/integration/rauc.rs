@@ -122,8 +122,12 @@ fn split_cms(bundle: &mut Vec<u8>) -> Vec<u8> {
 
 fn examine_file(path: &Path, certificates: &[SignerCertificate]) -> SealExamination {
     let data: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).unwrap());
-    examine(ConsumerProgram::Rauc, SealedImage { path, data: &data, certificates, minisign_key: None }, &effort(2))
-        .unwrap()
+    examine(
+        ConsumerProgram::Rauc,
+        SealedImage { path, data: &data, certificates, minisign_key: None, signer_key: None },
+        &effort(2),
+    )
+    .unwrap()
 }
 
 fn names(examination: &SealExamination) -> Vec<&'static str> {

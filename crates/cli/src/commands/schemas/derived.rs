@@ -34,7 +34,7 @@ use crate::commands::join::JoinSummary;
 use crate::commands::list::json::EntryList;
 use crate::commands::oci::{CacheReport, ConvertReport, ExportReport, MergeReport};
 use crate::commands::parts::{DumpCheck, DumpInfo};
-use crate::commands::seal::SealReport;
+use crate::commands::seal::{SealReport, SifReport};
 use crate::commands::split::SplitSummary;
 use crate::commands::tune::TuneReport;
 use crate::commands::update::UpdateReport;
@@ -108,7 +108,7 @@ fn documents(command: &str) -> Vec<DocumentSchema> {
         "plan" => {
             vec![cluster_document::<PlanSummary>(), cluster_document::<PlannedSet>(), cluster_document::<ScannedPart>()]
         }
-        "seal" => vec![document::<SealReport<'_>>()],
+        "seal" => vec![document::<SealReport<'_>>(), document::<SifReport<'_>>()],
         "shard" => vec![cluster_document::<PackedShard<'_>>()],
         "split" => vec![document::<SplitSummary<'_>>()],
         "status" => vec![document::<Status>()],

@@ -1,9 +1,10 @@
-//! `packfs seal`: hash trees of dm-verity, signatures, and the files beside an image.
+//! `packfs seal`: hash trees of dm-verity, signatures, and the files beside an image or around it.
 
 mod built;
 mod bundle;
 mod layout;
 mod minisign;
+mod sif;
 mod signing;
 
 use std::fs::File;
@@ -22,6 +23,9 @@ pub(super) use self::built::PendingSeal;
 use self::layout::SealLayout;
 use self::minisign::MinisignOutput;
 pub(super) use self::minisign::read_public_key;
+#[cfg(test)]
+pub(super) use self::sif::SifReport;
+pub(super) use self::sif::read_signer_key;
 pub(super) use self::signing::read_certificates;
 use self::signing::{MadeSignature, RootSignature};
 use super::{open, print};
@@ -47,12 +51,18 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
     }
     // Only now: fs-verity covers a file as it is, with a tree at its end or without.
     refuse_sealed(&image, args)?;
+    if args.consumer == Some(SealConsumer::Sif) {
+        return sif::run(args, &image, &effort, meter);
+    }
+    if args.architecture.is_some() {
+        return Err(UsageError("--architecture is for --for sif".into()).into());
+    }
     let options = verity_options(args)?;
     if args.consumer == Some(SealConsumer::Rauc) {
         return bundle::run(args, &image, &options, &effort, meter);
     }
     if args.manifest_only {
-        return Err(UsageError("--manifest-only is for --for rauc".into()).into());
+        return Err(UsageError("--manifest-only is for --for rauc and --for sif".into()).into());
     }
     if args.root_hash_only {
         let sealed = verity::seal(&*image, &options, 0, None, &effort).with_context(name)?;
@@ -104,7 +114,7 @@ fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
     let usual = match args.consumer {
         Some(SealConsumer::Containerd) => LayerMetadata::usual_options(),
         Some(SealConsumer::Rauc) => rauc::usual_options(),
-        Some(SealConsumer::Systemd | SealConsumer::Ddi) | None => VerityOptions::default(),
+        Some(SealConsumer::Systemd | SealConsumer::Ddi | SealConsumer::Sif) | None => VerityOptions::default(),
     };
     let data_block_size = size(args.data_block_size)?;
     let hash_block_size = size(args.hash_block_size)?;

@@ -58,11 +58,16 @@ impl<Parsed> SignatureOrigin<Parsed> {
         files: SignatureFiles<'_>,
         parse: impl FnOnce(&[u8]) -> Result<Parsed, SignatureError>,
     ) -> Result<Option<Self>> {
-        let Some(certificate) = files.certificate else { return Ok(None) };
+        let Some(certificate) = files.certificate else {
+            return match files.key {
+                Some(_) => Err(UsageError("--key needs --certificate, by which it is verified".into()).into()),
+                None => Ok(None),
+            };
+        };
         let certificates = read_certificates(certificate)?;
         if let Some(path) = files.key {
             let certificate = Box::new(own_certificate(certificates));
-            let key = SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())?;
+            let key = read_signing_key(path)?;
             return Ok(Some(SignatureOrigin::Made { key: Box::new(key), certificate }));
         }
         let Some(path) = files.made else {
@@ -131,6 +136,11 @@ pub(super) struct MadeSignature {
     /// PKCS#7 in DER.
     pub(super) der: Vec<u8>,
     pub(super) certificate: SignerCertificate,
+}
+
+/// Reads a private key.
+pub(super) fn read_signing_key(path: &Path) -> Result<SigningKey> {
+    SigningKey::parse(&read_small(path)?).with_context(|| display(path).to_string())
 }
 
 /// Reads a certificate, or several in PEM.
