@@ -9,13 +9,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/needs.sh
+source scripts/needs-go.sh
 containerd="github.com/containerd/containerd/v2"
 containerd_version=v2.4.2
 crane="github.com/google/go-containerregistry/cmd/crane"
 crane_version=v0.22.1
-# What containerd's go.mod demands, and what is taken where Go is older.
-oldest_go=1.26.6
-newer_go=1.26.8
 
 mkdir -p "${1:-target/peers}/bin"
 dest=$(realpath "${1:-target/peers}")
@@ -31,40 +29,10 @@ if have_all; then
     exit 0
 fi
 
-PATH=$PATH:/usr/local/go/bin
-need golang-go go
-install_missing || exit 3
-# The first one in PATH that is new enough.
-is_new_enough() {
-    local version
-    version=$("$1" env GOVERSION)
-    [[ $(printf '%s\n' "$oldest_go" "${version#go}" | sort -V | head -n 1) == "$oldest_go" ]]
-}
-go=
-while read -r candidate; do
-    if is_new_enough "$candidate"; then
-        go=$candidate
-        break
-    fi
-done < <(type -ap go)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export GOMODCACHE=$work/modules
-export GOCACHE=$work/cache
-# Modules are written so that they can be deleted. Settings of the user's, such as -mod=vendor, are not for this.
-export GOFLAGS=-modcacherw
+prepare_go "$work" || exit 3
 export GOBIN=$work/bin
-export GOTOOLCHAIN=local
-export GOWORK=off
-
-if [[ -z $go ]]; then
-    say "Go is older than $oldest_go: taking $newer_go from the proxy"
-    toolchain="golang.org/toolchain@v0.0.1-go$newer_go.linux-$(go env GOARCH)"
-    go mod download "$toolchain" || exit 3
-    go=$GOMODCACHE/$toolchain/bin/go
-    # Modules have no executable files.
-    chmod +x "$go" "$GOMODCACHE/$toolchain"/pkg/tool/*/*
-fi
 
 begun=$SECONDS
 # What the tests do not use: three snapshotters that need libraries, Kubernetes, traces and systemd. That is a fifth of all.

@@ -44,7 +44,6 @@ need systemd-container systemd-dissect
 need rauc rauc
 need zsync zsync zsyncmake
 need minisign minisign
-need golang-go go
 need docker-registry docker-registry
 need umoci umoci
 need skopeo skopeo
