@@ -7,39 +7,27 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/needs.sh
+source scripts/debian-roots.sh
 place=$(realpath "${1:-target/packages}")
 cache=$(realpath -m "${2:-target/debootstrap}")
 machine=${3:-$(uname -m)}
-case $machine in
-x86_64) architecture=amd64 ;;
-aarch64) architecture=arm64 ;;
-*) say "$machine: packages are for x86_64 and aarch64" && exit 2 ;;
-esac
-release=bookworm
+architecture=$(debian_architecture "$machine")
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 name=packfs-$version-$machine-linux
 deb=$place/packfs_$version-1_$architecture.deb
 
-need debootstrap debootstrap
+need_debian_root "$machine"
 need lintian lintian
 need binutils readelf
 tools=$machine-linux-gnu
 [[ $machine == "$(uname -m)" ]] || need "binutils-$tools" "$tools-nm"
 need xz-utils xz
 need python3 python3
-[[ $machine == "$(uname -m)" ]] || need qemu-user-static "qemu-$machine-static"
 install_missing
-
-# Has the kernel run programs of another machine, in roots that do not have QEMU themselves.
-run_in_qemu() {
-    local kernel=/proc/sys/fs/binfmt_misc
-    mountpoint --quiet "$kernel" || mount -t binfmt_misc binfmt_misc "$kernel"
-    [[ -e $kernel/qemu-$machine ]] || cat "/usr/lib/binfmt.d/qemu-$machine.conf" >"$kernel/register"
-}
-[[ $machine == "$(uname -m)" ]] || run_in_qemu
+run_in_qemu "$machine"
 
 work=$(mktemp -d)
-trap 'umount "$work/debian/proc" "$work/debian/dev" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+trap 'leave_debian "$work/debian"; rm -rf --one-file-system "$work"' EXIT
 failed() { say "failed: $*"; exit 1; }
 step() { say "-- $*"; }
 
@@ -118,18 +106,7 @@ step lintian
 lintian --fail-on error,warning --allow-root "$deb"
 
 step "a minimal Debian"
-debian=$cache/$release-$architecture.tar
-if [[ ! -e $debian ]]; then
-    mkdir -p "$cache"
-    debootstrap --arch="$architecture" --variant=minbase --include=ca-certificates $release "$work/made" >"$work/debootstrap.log" || failed "$(tail "$work/debootstrap.log")"
-    tar -C "$work/made" -cf "$debian.new" .
-    mv "$debian.new" "$debian"
-fi
-mkdir "$work/debian"
-tar -C "$work/debian" -xf "$debian"
-cp /etc/resolv.conf "$work/debian/etc/"
-mount -t proc proc "$work/debian/proc"
-mount --bind /dev "$work/debian/dev"
+enter_debian "$machine" "$cache" "$work/debian"
 inside() { DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$work/debian" "$@"; }
 # Everything but what packages and logs of dpkg change, to compare.
 state() { inside find / -xdev \( -path /proc -o -path /dev -o -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
