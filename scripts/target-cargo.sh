@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs cargo for another target: scripts/target-cargo.sh TARGET COMMAND [OPTION...], for example
 # scripts/target-cargo.sh wasm32-unknown-unknown build --release -p packfs-wasm
+# With "exec" for a command, it runs a program that calls cargo itself: scripts/target-cargo.sh TARGET exec PROGRAM [OPTION...]
 #
 # Takes the Rust in use if it has the target (rustup target add TARGET). Otherwise, on Debian, fetches the Rust that Debian
 # builds browsers with into target/tools/rust, without installing it, and compiles its standard library for the target
@@ -13,6 +14,8 @@ need_rust
 target=$1
 shift
 at=$PWD/target/tools/rust
+# It is there if the standard library is, with bitcode.
+std=$at/bitcode-$target
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target/other}
 
 # Debian's cross compilers have the names of their targets; their C libraries lie where no other program looks.
@@ -38,8 +41,14 @@ x86_64-unknown-linux-musl)
 esac
 install_missing || exit 3
 
+# Programs that call cargo are told the target in their own way.
+run() {
+    [[ $1 != exec ]] || exec "${@:2}"
+    exec "${CARGO:-cargo}" "$1" --target "$target" "${@:2}"
+}
+
 if [[ -d $(rustc --print target-libdir --target "$target" 2>/dev/null) ]]; then
-    exec cargo "$1" --target "$target" "${@:2}"
+    run "$@"
 fi
 
 # names PACKAGE...: what has to be fetched for these packages beside what is installed. apt decides, and installs nothing.
@@ -66,7 +75,7 @@ fetch() {
 
 # Compiles the standard library where the compiler looks for it.
 build_std() {
-    local work=$at/std lib=$at/root/usr/lib/rustlib/$target/lib
+    local work=$at/std-$target lib=$at/root/usr/lib/rustlib/$target/lib
     rm -rf "$work" && mkdir -p "$work/src" "$lib"
     printf '[package]\nname = "nothing"\nedition = "2021"\n[workspace]\n' >"$work/Cargo.toml"
     echo '#![no_std]' >"$work/src/lib.rs"
@@ -74,18 +83,20 @@ build_std() {
     cat >"$work/rustc" <<'END'
 #!/bin/bash
 [[ " $* " != *" --crate-name panic_abort "* ]] || set -- "$@" -C panic=abort
-exec "$@"
+# Programs and libraries that are optimised as a whole need what cargo leaves out.
+exec "$@" -C embed-bitcode=yes
 END
     chmod +x "$work/rustc"
-    # Only the compiler's own build may use what is unstable.
-    (cd "$work" && RUSTC_BOOTSTRAP=1 RUSTC_WRAPPER=$work/rustc CARGO_TARGET_DIR=$work/target "$CARGO" build --quiet --release \
-        "-Zbuild-std=std,panic_abort,test" --target "$target")
+    # Only the compiler's own build may use what is unstable. How the caller optimises its program is no matter here.
+    (cd "$work" && CARGO_PROFILE_RELEASE_LTO=false RUSTC_BOOTSTRAP=1 RUSTC_WRAPPER=$work/rustc CARGO_TARGET_DIR=$work/target \
+        "$CARGO" build --quiet --release "-Zbuild-std=std,panic_abort,test" --target "$target")
     # Two libraries of one name, with different hashes, are as bad as none.
     rm -f "$lib"/*.rlib
     cp "$work/target/$target/release/deps/"*.rlib "$lib"
     rm "$lib"/libnothing-*
-    rm -rf "$work"
-    touch "$at/ready-$target"
+    # What was compiled with an earlier one does not fit this one.
+    rm -rf "$work" "${CARGO_TARGET_DIR:?}/$target"
+    touch "$std"
 }
 
 if [[ ! -e $at/fetched ]]; then
@@ -96,5 +107,5 @@ if [[ ! -e $at/fetched ]]; then
 fi
 export LD_LIBRARY_PATH=$at/root/usr/lib/x86_64-linux-gnu RUSTC=$at/root/usr/bin/rustc CARGO=$at/root/usr/bin/cargo
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$at/root/usr/bin/wasm-ld
-[[ -e $at/ready-$target ]] || build_std
-exec "$CARGO" "$1" --target "$target" "${@:2}"
+[[ -e $std ]] || build_std
+run "$@"
