@@ -35,8 +35,9 @@ i686-unknown-linux-gnu)
     export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static"
     ;;
 x86_64-unknown-linux-musl)
+    # Only for C: linked by it, Rust's programs, which are position-independent and static, crash where they start.
     need musl-tools musl-gcc
-    export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=musl-gcc
+    need gcc gcc
     ;;
 esac
 install_missing || exit 3
@@ -99,6 +100,36 @@ END
     touch "$std"
 }
 
+# Adds what Rust's own musl target has beside the standard library: the objects and libraries that programs are linked with.
+add_musl() {
+    local work=$at/musl lib=$at/root/usr/lib/rustlib/$target/lib/self-contained object
+    rm -rf "$work" && mkdir -p "$work" "$lib"
+    cp /usr/lib/x86_64-linux-musl/{crt1,rcrt1,Scrt1,crti,crtn}.o /usr/lib/x86_64-linux-musl/libc.a "$lib"
+    for object in crtbegin.o crtbeginS.o crtend.o crtendS.o; do
+        cp "$(gcc -print-file-name="$object")" "$lib"
+    done
+    # GCC's unwinder calls much of glibc. LLVM's calls one function that musl lacks, to say that it fails.
+    (cd "$work" && apt-get -o APT::Sandbox::User=root download -qq libunwind-19-dev)
+    dpkg-deb --extract "$work"/*.deb "$work"
+    cp "$work/usr/lib/llvm-19/lib/libunwind.a" "$lib"
+    cat >"$work/fprintf_chk.c" <<'END'
+#include <stdarg.h>
+#include <stdio.h>
+
+int __fprintf_chk(FILE *stream, int level, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vfprintf(stream, format, arguments);
+    va_end(arguments);
+    return written;
+}
+END
+    musl-gcc -O2 -fPIC -c "$work/fprintf_chk.c" -o "$work/fprintf_chk.o"
+    ar r "$lib/libunwind.a" "$work/fprintf_chk.o" 2>/dev/null
+    rm -rf "$work"
+}
+
 if [[ ! -e $at/fetched ]]; then
     if ! command -v apt-get >/dev/null || ! fetch; then
         say "no Rust for $target: rustup target add $target"
@@ -107,5 +138,8 @@ if [[ ! -e $at/fetched ]]; then
 fi
 export LD_LIBRARY_PATH=$at/root/usr/lib/x86_64-linux-gnu RUSTC=$at/root/usr/bin/rustc CARGO=$at/root/usr/bin/cargo
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$at/root/usr/bin/wasm-ld
-[[ -e $std ]] || build_std
+if [[ ! -e $std ]]; then
+    [[ $target != *-musl ]] || add_musl
+    build_std
+fi
 run "$@"
