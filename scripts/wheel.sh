@@ -1,23 +1,49 @@
 #!/bin/bash
-# Builds the source distribution and the wheel of the Python package, and tests the wheel in a clean virtual environment of
-# every Python from 3.9 on that can be found. Takes the profile of the build: "wheel" (the default) builds the wheel from the
-# source distribution, which shows that it is complete; "dev" compiles faster and is tested with the oldest and the newest
-# Python only.
+# Builds the wheel of the Python package, and tests it: scripts/wheel.sh [PROFILE [MACHINE]]
 #
-# Exit status 3: the tools did not install from PyPI.
+# PROFILE is that of the build. "wheel" (the default) makes what a release offers: a source distribution, and from it, which
+# shows that it is complete, the wheel. "dev" compiles faster. The wheel is tested in a clean virtual environment of every
+# Python from 3.9 on that can be found, that of "dev" with the oldest and the newest only.
+#
+# MACHINE is x86_64 or aarch64. A wheel for another one than this machine is compiled by scripts/target-cargo.sh from the
+# repository, for any Linux with glibc 2.17 or newer (manylinux2014), and tested with Debian's Python in QEMU, which needs
+# root.
+#
+# Exit status 3: the tools could not be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/needs.sh
+source scripts/debian-roots.sh
 profile=${1:-wheel}
-tools=target/tools/maturin
-wheels=target/wheels/$profile
-if [[ ! -x $tools/bin/maturin ]] && ! { python3 -m venv "$tools" &&
-    timeout 5m "$tools/bin/pip" install --quiet 'maturin>=1.8,<2'; }; then
-    echo "maturin did not install from PyPI" >&2
+machine=${2:-$(uname -m)}
+target=$machine-unknown-linux-gnu
+foreign=
+[[ $machine == "$(uname -m)" ]] || foreign=yes
+wheels=target/wheels/$profile${foreign:+-$machine}
+tools=$PWD/target/tools/maturin
+need_rust
+# maturin looks for zig in the path.
+build=(env PATH="$tools/bin:$PATH" maturin build --quiet --manifest-path crates/python/Cargo.toml --profile "$profile" --out "$wheels")
+packages=('maturin>=1.8,<2')
+installed=$tools/bin/maturin
+if [[ $foreign ]]; then
+    # It links for any version of glibc, which a compiler of Debian only does for its own.
+    build+=(--zig --compatibility manylinux2014)
+    # Its versions are incompatible as long as they begin with 0.
+    packages+=(ziglang==0.17.1)
+    installed=$tools/bin/python-zig
+fi
+if [[ ! -x $installed ]] && ! { python3 -m venv "$tools" && timeout 5m "$tools/bin/pip" install --quiet "${packages[@]}"; }; then
+    echo "${packages[*]}: did not install from PyPI" >&2
     exit 3
 fi
+
 rm -rf "$wheels"
-build=("$tools/bin/maturin" build --quiet --manifest-path crates/python/Cargo.toml --profile "$profile" --out "$wheels")
-if [[ $profile == dev ]]; then
+if [[ $foreign ]]; then
+    # maturin would keep the linker that scripts/target-cargo.sh names.
+    scripts/target-cargo.sh "$target" exec env --unset=CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER \
+        "${build[@]}" --locked --target "$target"
+elif [[ $profile == dev ]]; then
     "${build[@]}" --locked
     "$tools/bin/maturin" sdist --manifest-path crates/python/Cargo.toml --out "$wheels"
     unpacked=$(mktemp -d)
@@ -29,6 +55,45 @@ else
     # Not with --locked: the lock file of a source distribution also has what only the program needs, and cargo drops that.
     cargo metadata --quiet --locked --format-version 1 >/dev/null
     CARGO_TARGET_DIR=$PWD/target "${build[@]}" --sdist
+fi
+wheel=$(basename "$wheels"/*.whl)
+say "$wheels/$wheel"
+
+place=$(mktemp -d)
+trap 'leave_debian "$place/debian"; rm -rf --one-file-system "$place"' EXIT
+tested=0
+# Tests that compare with the last two are skipped without them.
+peers=(numpy webdataset)
+pytest=(-m pytest -q -rs -p no:cacheprovider tests)
+
+# With Debian's Python for that machine, in a root that has nothing else.
+test_in_qemu() {
+    local root=$place/debian test=$place/debian/test program version
+    need_debian_root "$machine"
+    install_missing || exit 3
+    run_in_qemu "$machine"
+    enter_debian "$machine" target/debootstrap "$root"
+    inside() { DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 chroot "$root" "$@"; }
+    inside apt-get -qq update
+    inside apt-get install -qq -y --no-install-recommends python3 >"$place/apt.log" 2>&1 || { cat "$place/apt.log"; exit 3; }
+    version=$(inside python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    # Installed from here, because that takes minutes in QEMU. The tags are of those that pip in this Debian takes.
+    mkdir "$test"
+    timeout 5m "$tools/bin/pip" install --quiet --disable-pip-version-check --target "$test/packages" --only-binary :all: \
+        --python-version "$version" --platform "manylinux2014_$machine" --platform "manylinux_2_28_$machine" \
+        "$wheels/$wheel" pytest hypothesis fsspec "${peers[@]}" || exit 3
+    # Splitting and joining is compared with the program, if it is built.
+    for program in target/other/"$target"/{debug,release}/packfs; do
+        [[ ! -x $program ]] || cp "$program" "$root/usr/local/bin"
+    done
+    cp -r crates/python/tests "$test"
+    echo "Python $version, $machine"
+    inside env --chdir=/test PYTHONPATH=/test/packages timeout 40m python3 "${pytest[@]}"
+}
+
+if [[ $foreign ]]; then
+    test_in_qemu
+    exit
 fi
 
 # Each version once, oldest first.
@@ -44,23 +109,21 @@ mapfile -t minors < <(printf '%s\n' "${!found[@]}" | sort -n)
 
 # Splitting and joining is compared with the program, if it is built.
 export PATH=$PWD/target/release:$PWD/target/debug:$PATH
-tested=0
 for minor in "${minors[@]}"; do
-    place=$(mktemp -d)
-    "${found[$minor]}" -m venv "$place/venv"
-    if ! timeout 5m "$place/venv/bin/pip" install --quiet --disable-pip-version-check "$wheels"/*.whl pytest hypothesis fsspec; then
+    venv=$place/$minor/venv
+    "${found[$minor]}" -m venv "$venv"
+    if ! timeout 5m "$venv/bin/pip" install --quiet --disable-pip-version-check "$wheels/$wheel" pytest hypothesis fsspec; then
         echo "Python 3.$minor: SKIPPED, pytest did not install from PyPI"
-        rm -rf "$place"
         continue
     fi
-    # Tests that compare with them are skipped without them. Nothing is compiled for that.
-    timeout 5m "$place/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary numpy numpy webdataset ||
+    # Nothing is compiled for that.
+    timeout 5m "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary numpy "${peers[@]}" ||
         echo "Python 3.$minor: NumPy and webdataset did not install from PyPI"
     echo "Python 3.$minor"
     # From another folder, so that the installed package is tested, and not the sources.
-    cp -r crates/python/tests "$place/tests"
-    (cd "$place" && timeout 5m venv/bin/python -m pytest -q -p no:cacheprovider tests)
-    rm -rf "$place"
+    cp -r crates/python/tests "$place/$minor/tests"
+    (cd "$place/$minor" && timeout 5m venv/bin/python "${pytest[@]}")
+    rm -rf "${place:?}/$minor"
     tested=$((tested + 1))
 done
 ((tested)) || { echo "no Python could be tested" >&2; exit 3; }
