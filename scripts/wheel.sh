@@ -88,7 +88,11 @@ test_in_qemu() {
     done
     cp -r crates/python/tests "$test"
     echo "Python $version, $machine"
-    inside env --chdir=/test PYTHONPATH=/test/packages timeout 40m python3 "${pytest[@]}"
+    # The child waits for locks of QEMU itself, which other threads held when the process was copied.
+    local hanging=(test_a_forked_child_reads_while_the_parent_does test_a_forked_child_prefetches_on_its_own)
+    echo "SKIPPED ${hanging[*]}: QEMU cannot fork while other threads run"
+    inside env --chdir=/test PYTHONPATH=/test/packages timeout 40m python3 "${pytest[@]}" \
+        "${hanging[@]/#/--deselect=tests/test_read.py::}"
 }
 
 if [[ $foreign ]]; then
