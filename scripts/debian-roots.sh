@@ -49,7 +49,7 @@ enter_debian() {
     mount --bind /dev "$root/dev"
 }
 
-# leave_debian ROOT: unmounts what enter_debian mounted, if anything.
+# leave_debian ROOT: unmounts what enter_debian mounted, if anything, even if a test that was stopped left a process there.
 leave_debian() {
-    umount "$1/proc" "$1/dev" 2>/dev/null || true
+    umount --lazy "$1/proc" "$1/dev" 2>/dev/null || true
 }
