@@ -128,6 +128,10 @@ impl EnforcedSeal {
         };
         let text = match (examined.enforcement, asked) {
             (KernelEnforcement::Unverified, _) => "it will be used without any verification".into(),
+            // It verifies files that it cannot run.
+            (KernelEnforcement::Refused, Some(program)) if consumer == ConsumerProgram::Apptainer => {
+                format!("{program} will refuse it, or apptainer run")
+            }
             (KernelEnforcement::Refused, Some(program)) => format!("{program} will refuse it"),
             (KernelEnforcement::Refused, None) => "it will not be used, or reading from it will fail".into(),
             (KernelEnforcement::Signed, Some(program)) => {

@@ -359,6 +359,7 @@ fn apptainer_verifies_what_becomes_a_sif_file() {
     succeed(dir, &[&seal[..], &["-o", "plain.sif"]].concat());
     let plain = run_in(dir, &["verify", "plain.sif", "--as", "sif", "--key", "key.pub"]);
     assert!(String::from_utf8_lossy(&plain.stdout).starts_with("unsigned-group"));
+    assert!(stderr(&plain).contains("apptainer verify will refuse it, or apptainer run"), "{}", stderr(&plain));
     for (status, line, why) in [
         (2, "verify app.sif --as sif", "--key FILE"),
         (2, "seal squashfs --for sif", "-o NAME.sif"),

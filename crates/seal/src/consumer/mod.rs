@@ -51,7 +51,8 @@ pub enum KernelEnforcement {
     Refused,
     /// Each block is verified, by a root hash that whoever may replace the image may replace, too.
     Unsigned,
-    /// Each block is verified, by a root hash that the key of the certificate signed. For minisign and Apptainer, a key signed the file.
+    /// Each block is verified, by a root hash that the key of the certificate signed. For minisign and Apptainer, a key
+    /// signed the file.
     Signed,
 }
 

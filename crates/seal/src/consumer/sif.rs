@@ -3,9 +3,10 @@
 //! Source: `NewVerifier`, `Verify` and `verifySignature` in pkg/integrity/verify.go, for all groups, as `apptainer verify` does
 //! it. Signatures of OpenPGP are reported and not verified: they need a key ring.
 
-use packfs_image::{AnyImage, OpenOptions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use packfs_image::{AnyImage, OpenOptions};
 
 use super::parts::ImageRange;
 use super::{OpenExamination, SealExamination, SealMistake, SealedImage};
@@ -31,9 +32,8 @@ pub(super) fn examine(image: SealedImage<'_>, effort: &HashEffort) -> Result<Sea
     check_partition(image, &file, &mut findings);
     let certified = image.certificates.iter().map(|certificate| certificate.key());
     let keys = image.signer_key.cloned().into_iter().chain(certified).collect();
-    let mut digests = ObjectDigests::new(image.data, &effort.progress);
-    let mut check = GroupCheck { image, file: &file, keys, digests: &mut digests, findings: &mut findings };
-    check.run()?;
+    let digests = ObjectDigests::new(image.data, &effort.progress);
+    GroupCheck { image, file: &file, keys, digests, findings: &mut findings }.run()?;
     // Without a mistake, there is a signature of each group, and all are valid.
     findings.is_signed = findings.mistakes.is_empty();
     Ok(findings.conclude(None))
@@ -54,16 +54,16 @@ fn check_partition(image: SealedImage<'_>, file: &SifFile, findings: &mut OpenEx
 }
 
 /// Compares the objects of each group with its signatures.
-struct GroupCheck<'c, 'i> {
-    image: SealedImage<'i>,
+struct GroupCheck<'c> {
+    image: SealedImage<'c>,
     file: &'c SifFile,
     keys: Vec<SignerKey>,
-    digests: &'c mut ObjectDigests<'i>,
+    digests: ObjectDigests<'c>,
     findings: &'c mut OpenExamination,
 }
 
-impl GroupCheck<'_, '_> {
-    fn run(&mut self) -> Result<()> {
+impl GroupCheck<'_> {
+    fn run(mut self) -> Result<()> {
         let file = self.file;
         for object in &file.descriptors {
             if object.group().is_none() && object.kind() != ObjectKind::Signature {

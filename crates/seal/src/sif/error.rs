@@ -10,7 +10,7 @@ pub enum SifError {
     /// A table of objects that nobody can read.
     #[error("its table of objects is wrong: {0}")]
     BadTable(&'static str),
-    /// A file system that Apptainer does not mount without its own encryption.
+    /// A file system other than SquashFS.
     #[error("the image is not SquashFS: Apptainer runs no other file system")]
     NotSquashfs,
     /// A file that no container can be started from.

@@ -12,9 +12,9 @@ use super::{GROUP, IMAGE_START};
 pub(super) const TABLE_START: u64 = 4096;
 /// Descriptors in the table, used or free: as many as Apptainer makes, which can add objects to the free ones.
 const TABLE_CAPACITY: usize = 48;
-/// Bytes of a table as long as the one that is written.
+/// Length of the table in bytes.
 const TABLE_LEN: u64 = (TABLE_CAPACITY * size_of::<SifDescriptor>()) as u64;
-/// End of the table, from which the gap before the first object counts as part of it.
+/// Byte offset of the data, as the header says it: the end of the table. The gap before the image counts as data.
 const DATA_START: u64 = TABLE_START + TABLE_LEN;
 
 /// The line that makes the file a program.
@@ -31,7 +31,7 @@ const GROUP_MASK: u32 = 0xf000_0000;
 #[derive(Debug, Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(super) struct SifHeader {
-    pub(super) launch_script: [u8; 32],
+    launch_script: [u8; 32],
     pub(super) magic: [u8; 10],
     pub(super) version: [u8; 3],
     arch: [u8; 3],
@@ -223,11 +223,6 @@ impl SifDescriptor {
     /// SHA-256 whatever it is.
     pub(crate) fn has_known_hash(&self) -> bool {
         I32::read_from_prefix(&self.extra).is_ok_and(|(number, _)| HASHES.contains(&number.get()))
-    }
-
-    /// Returns the machine of a partition that was made here.
-    pub(super) fn architecture(&self) -> SifArchitecture {
-        SifArchitecture::of_code(self.partition_extra().arch).expect("it was made with a known one")
     }
 
     /// Returns the bytes that a signature covers, in which the number is relative to the first object of its group.

@@ -1,4 +1,4 @@
-//! What is signed: digests of header, descriptors and objects, as JSON.
+//! The document that is signed: digests of header, descriptors and objects, as JSON.
 
 use std::sync::Arc;
 
@@ -70,9 +70,9 @@ impl SignedMetadata {
     }
 
     /// Returns the digest of the first object without the name of its function.
-    pub(super) fn first_object_digest(&self) -> String {
+    pub(super) fn first_object_digest(&self) -> &str {
         let digest = self.objects.first().and_then(|object| object.object_digest.split_once(':'));
-        digest.map(|(_, digits)| digits.to_owned()).unwrap_or_default()
+        digest.map_or("", |(_, digits)| digits)
     }
 }
 

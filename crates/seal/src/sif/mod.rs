@@ -41,8 +41,9 @@ const GROUP: u32 = 1;
 /// A SIF file with one image that lacks only its signature.
 #[derive(Debug)]
 pub struct UnsignedSif {
+    architecture: SifArchitecture,
     partition: SifDescriptor,
-    metadata: Vec<u8>,
+    metadata: SignedMetadata,
 }
 
 impl UnsignedSif {
@@ -61,17 +62,17 @@ impl UnsignedSif {
         let partition = SifDescriptor::partition(image.len(), architecture);
         let header = SifHeader::new(architecture);
         let metadata = SignedMetadata::of_partition(&header, &partition, image, &effort.progress)?;
-        Ok(UnsignedSif { partition, metadata: metadata.to_json() })
+        Ok(UnsignedSif { architecture, partition, metadata })
     }
 
     /// Returns the bytes to sign.
     pub fn message(&self) -> Vec<u8> {
-        envelope::signed_message(&self.metadata)
+        envelope::signed_message(&self.metadata.to_json())
     }
 
     /// Returns the SHA-256 of the image, in hexadecimal digits.
-    pub fn image_digest(&self) -> String {
-        SignedMetadata::parse(&self.metadata).map(|own| own.first_object_digest()).unwrap_or_default()
+    pub fn image_digest(&self) -> &str {
+        self.metadata.first_object_digest()
     }
 
     /// Writes everything but the image, which the caller puts at byte [`IMAGE_START`]. `signature` is that of the
@@ -87,12 +88,12 @@ impl UnsignedSif {
             |bytes: &[u8], at: u64| output.write_all_at(bytes, at).map_err(Error::io("cannot write the SIF file"));
         let mut descriptors = vec![self.partition.clone()];
         if let Some(signature) = signature {
-            let envelope = SignedEnvelope::new(&self.metadata, signature).to_json();
+            let envelope = SignedEnvelope::new(&self.metadata.to_json(), signature).to_json();
             let start = IMAGE_START + self.partition.len().unwrap_or_default();
             descriptors.push(SifDescriptor::signature(start, envelope.len() as u64));
             write(&envelope, start)?;
         }
-        let header = SifHeader::new(self.partition.architecture()).with_objects(&descriptors);
+        let header = SifHeader::new(self.architecture).with_objects(&descriptors);
         write(header.as_bytes(), 0)?;
         write(&layout::encode_table(&descriptors), layout::TABLE_START)
     }

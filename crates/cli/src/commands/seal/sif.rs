@@ -23,7 +23,7 @@ use crate::output::{self, json, say, target};
 
 /// Permissions of the file: it is a program that starts the container.
 const PROGRAM: u32 = 0o777;
-/// Block size in bytes of which a tree would be that nobody asked for another one.
+/// Default of the options for block sizes, in bytes: any other one was asked for.
 const USUAL_BLOCK_SIZE: u64 = 4096;
 
 pub(super) fn run(
@@ -152,7 +152,7 @@ pub(in crate::commands) struct SifReport<'a> {
     /// Byte offset of the image in the file.
     image_offset: u64,
     /// SHA-256 of the image in hexadecimal digits.
-    image_sha256: String,
+    image_sha256: &'a str,
     /// Machine whose programs are in the image, as Go names it.
     architecture: &'static str,
     /// True if a signature was written.
