@@ -2,8 +2,8 @@
 //! them in a browser.
 //!
 //! The path of a request: `server` listens, `accept` takes a connection and `slots` bounds their number; `connection`
-//! reads requests with deadlines; `access` refuses foreign names and missing tokens; `routes` finds the answer; `http` has what
-//! belongs to the protocol alone. A response is a value, which the connection sends.
+//! reads requests with deadlines; `access` refuses foreign names and missing tokens; `routes` finds the answer; `http`
+//! has what belongs to the protocol alone. A response is a value, which the connection sends.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -11,7 +11,7 @@ use rustix::net::{Shutdown, shutdown};
 /// Time that a connection may take for a request although others wait.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What becomes of a connection for which there is no place.
+/// Treatment of a connection for which there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CrowdPolicy {
     /// It waits. One that has not sent a request for a while makes room.

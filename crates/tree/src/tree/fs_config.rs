@@ -135,7 +135,7 @@ fn parse_attributes(text: &[u8]) -> Option<PathAttributes> {
 pub fn parse_c_number(text: &str) -> Option<u64> {
     match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
-        // `0` alone is decimal, and has no digits after its first one.
+        // `0` alone has no octal digits after it.
         (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
         (None, _) => text.parse().ok(),
     }
