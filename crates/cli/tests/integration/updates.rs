@@ -43,6 +43,16 @@ fn fetched_bytes(old: &[u8], new: &[u8]) -> usize {
 
 /// Multiplier of the sum of a window: odd, and with its bits spread.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What the first byte of a window has been multiplied by when it leaves.
+const LEAVING: u64 = {
+    let mut power = 1_u64;
+    let mut byte = 0;
+    while byte < WINDOW {
+        power = power.wrapping_mul(SPREAD);
+        byte += 1;
+    }
+    power
+};
 
 fn sum(window: &[u8]) -> u64 {
     window.iter().fold(0, |sum, byte| sum.wrapping_mul(SPREAD).wrapping_add(u64::from(*byte)))
@@ -50,8 +60,7 @@ fn sum(window: &[u8]) -> u64 {
 
 /// Moves the window of a sum by one byte.
 fn roll(sum: u64, first: u8, next: u8) -> u64 {
-    let gone = SPREAD.wrapping_pow(u32::try_from(WINDOW).unwrap()).wrapping_mul(u64::from(first));
-    sum.wrapping_mul(SPREAD).wrapping_add(u64::from(next)).wrapping_sub(gone)
+    sum.wrapping_mul(SPREAD).wrapping_add(u64::from(next)).wrapping_sub(LEAVING.wrapping_mul(u64::from(first)))
 }
 
 /// Options of images.

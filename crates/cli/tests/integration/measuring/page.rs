@@ -142,21 +142,16 @@ fn every_chart_can_be_read_at_every_width() {
     // It loads nothing from elsewhere.
     let others = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!others.contains("http://") && !others.contains("https://"));
-    for width in [390, 768, 1400] {
-        for dark in [false, true] {
-            let view = View { width, dark, ..View::default() };
-            let seen = look(dir.path(), &page, view);
-            assert_readable(&seen, view);
-            assert_eq!(seen["paper"], if dark { "rgb(15, 19, 24)" } else { "rgb(255, 255, 255)" });
-            assert_eq!(
-                seen["menu"],
-                json!(width >= 1200),
-                "contents are a menu where there is no room beside the page"
-            );
-            assert!((3..=5).contains(&seen["findings"].as_u64().unwrap()), "{}", seen["findings"]);
-            let chapters = json!(["Codecs", "Building", "Reading", "Splitting", "Method and raw data"]);
-            assert_eq!(seen["headings"], chapters);
-        }
+    // Colours move nothing.
+    for (width, dark) in [(390, false), (768, true), (1400, false)] {
+        let view = View { width, dark, ..View::default() };
+        let seen = look(dir.path(), &page, view);
+        assert_readable(&seen, view);
+        assert_eq!(seen["paper"], if dark { "rgb(15, 19, 24)" } else { "rgb(255, 255, 255)" });
+        assert_eq!(seen["menu"], json!(width >= 1200), "contents are a menu where there is no room beside the page");
+        assert!((3..=5).contains(&seen["findings"].as_u64().unwrap()), "{}", seen["findings"]);
+        let chapters = json!(["Codecs", "Building", "Reading", "Splitting", "Method and raw data"]);
+        assert_eq!(seen["headings"], chapters);
     }
     let view = View { width: 768, printed: true, ..View::default() };
     assert_readable(&look(dir.path(), &page, view), view);
@@ -170,9 +165,7 @@ fn the_page_of_a_comparison_can_be_read_at_every_width() {
     }
     let dir = tempfile::tempdir().unwrap();
     let page = page_of_changes(dir.path());
-    for (width, dark, printed) in
-        [(390, false, false), (768, false, false), (1400, false, false), (1400, true, false), (768, false, true)]
-    {
+    for (width, dark, printed) in [(390, false, false), (768, false, false), (1400, true, false), (768, false, true)] {
         let view = View { width, dark, printed, ..View::default() };
         let seen = look(dir.path(), &page, view);
         assert_readable(&seen, view);
@@ -246,7 +239,7 @@ fn the_page_is_accessible() {
     let Some(axe) = axe(test) else { return };
     let dir = tempfile::tempdir().unwrap();
     let page = page_of_docs(dir.path());
-    for (width, dark) in [(390, false), (1400, false), (1400, true)] {
+    for (width, dark) in [(390, false), (1400, true)] {
         let seen = look(dir.path(), &page, View { width, dark, axe: Some(&axe), printed: false });
         assert_eq!(seen["violations"], json!([]), "at {width}, dark: {dark}");
     }
