@@ -1,6 +1,7 @@
-//! Images made by other programs, read by whichever decoders this build has. `.ci/run` also runs
-//! these tests in a build without a C compiler, where all decoders are in Rust: `CC=false cargo
-//! test -p packfs-image --no-default-features --features rust-only --test rust_only`
+//! Images made by other programs, read in a build without a C compiler, where all decoders are in Rust: `CC=false cargo test
+//! -p packfs-image --no-default-features --features rust-only --test rust_only`, which `.ci/run` runs. Tests of the readers
+//! have such images for decoders in C.
+#![cfg(not(any(feature = "gzip", feature = "lz4", feature = "xz", feature = "zstd")))]
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -162,10 +163,10 @@ fn uncompressed_images_are_built_and_extracted() {
 fn codecs_that_were_left_out_are_named() {
     let place = tempfile::tempdir().unwrap();
     for (name, feature, built, reads) in [
-        ("gzip", "gzip", cfg!(feature = "gzip"), cfg!(feature = "gzip-rust")),
-        ("lz4hc", "lz4", cfg!(feature = "lz4"), cfg!(feature = "lz4-rust")),
-        ("zstd", "zstd", cfg!(feature = "zstd"), cfg!(feature = "zstd-rust")),
-        ("xz", "xz", cfg!(feature = "xz"), cfg!(feature = "xz-rust")),
+        ("gzip", "gzip", false, cfg!(feature = "gzip-rust")),
+        ("lz4hc", "lz4", false, cfg!(feature = "lz4-rust")),
+        ("zstd", "zstd", false, cfg!(feature = "zstd-rust")),
+        ("xz", "xz", false, cfg!(feature = "xz-rust")),
         ("lzo", "lzo", cfg!(feature = "lzo"), false),
     ] {
         let image = place.path().join(name);
