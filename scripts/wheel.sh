@@ -2,12 +2,12 @@
 # Builds the wheel of the Python package, and tests it: scripts/wheel.sh [PROFILE [MACHINE]]
 #
 # PROFILE is that of the build. "wheel" (the default) makes what a release offers: a source distribution, and from it, which
-# shows that it is complete, the wheel. "dev" compiles faster. The wheel is tested in a clean virtual environment of every
-# Python from 3.9 on that can be found, that of "dev" with the oldest and the newest only.
+# shows that it is complete, the wheel, for any Linux with glibc 2.17 or newer (manylinux2014). "dev" compiles faster, for
+# the glibc of this machine. The wheel is tested in a clean virtual environment of every Python from 3.9 on that can be
+# found, that of "dev" with the oldest and the newest only.
 #
 # MACHINE is x86_64 or aarch64. A wheel for another one than this machine is compiled by scripts/target-cargo.sh from the
-# repository, for any Linux with glibc 2.17 or newer (manylinux2014), and tested with Debian's Python in QEMU, which needs
-# root.
+# repository, always for manylinux2014, and tested with Debian's Python in QEMU, which needs root.
 #
 # Exit status 3: the tools could not be had.
 set -euo pipefail
@@ -26,8 +26,8 @@ need_rust
 build=(env PATH="$tools/bin:$PATH" maturin build --quiet --manifest-path crates/python/Cargo.toml --profile "$profile" --out "$wheels")
 packages=('maturin>=1.8,<2')
 installed=$tools/bin/maturin
-if [[ $foreign ]]; then
-    # It links for any version of glibc, which a compiler of Debian only does for its own.
+if [[ $foreign || $profile == wheel ]]; then
+    # It links for any version of glibc, which the system's compiler only does for its own.
     build+=(--zig --compatibility manylinux2014)
     # Its versions are incompatible as long as they begin with 0.
     packages+=(ziglang==0.17.1)
@@ -54,14 +54,18 @@ elif [[ $profile == dev ]]; then
 else
     # Not with --locked: the lock file of a source distribution also has what only the program needs, and cargo drops that.
     cargo metadata --quiet --locked --format-version 1 >/dev/null
-    CARGO_TARGET_DIR=$PWD/target "${build[@]}" --sdist
+    CARGO_TARGET_DIR=$PWD/target "${build[@]}" --sdist --target "$target"
 fi
 wheel=$(basename "$wheels"/*.whl)
 say "$wheels/$wheel"
 
 place=$(mktemp -d)
-trap 'leave_debian "$place/debian"; rm -rf --one-file-system "$place"' EXIT
-tested=0
+clean_up() {
+    jobs -p | xargs --no-run-if-empty kill || true
+    leave_debian "$place/debian"
+    rm -rf --one-file-system "$place"
+}
+trap clean_up EXIT
 # Tests that compare with the last two are skipped without them.
 peers=(numpy webdataset)
 pytest=(-m pytest -q -rs -p no:cacheprovider tests)
@@ -113,21 +117,47 @@ mapfile -t minors < <(printf '%s\n' "${!found[@]}" | sort -n)
 
 # Splitting and joining is compared with the program, if it is built.
 export PATH=$PWD/target/release:$PWD/target/debug:$PATH
-for minor in "${minors[@]}"; do
-    venv=$place/$minor/venv
-    "${found[$minor]}" -m venv "$venv"
+# test_python MINOR: status 75, which pytest has not, if pytest could not be had.
+test_python() {
+    local at=$place/$1
+    local venv=$at/venv
+    "${found[$1]}" -m venv "$venv"
     if ! timeout 5m "$venv/bin/pip" install --quiet --disable-pip-version-check "$wheels/$wheel" pytest hypothesis fsspec; then
-        echo "Python 3.$minor: SKIPPED, pytest did not install from PyPI"
-        continue
+        echo "Python 3.$1: SKIPPED, pytest did not install from PyPI"
+        return 75
     fi
     # Nothing is compiled for that.
     timeout 5m "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary numpy "${peers[@]}" ||
-        echo "Python 3.$minor: NumPy and webdataset did not install from PyPI"
-    echo "Python 3.$minor"
+        echo "Python 3.$1: NumPy and webdataset did not install from PyPI"
+    echo "Python 3.$1"
     # From another folder, so that the installed package is tested, and not the sources.
-    cp -r crates/python/tests "$place/$minor/tests"
-    (cd "$place/$minor" && timeout 5m venv/bin/python "${pytest[@]}")
-    rm -rf "${place:?}/$minor"
-    tested=$((tested + 1))
+    cp -r crates/python/tests "$at/tests"
+    (cd "$at" && timeout 10m venv/bin/python "${pytest[@]}")
+}
+
+tested=0
+# finish_python MINOR: waits for its tests and shows what they said.
+finish_python() {
+    local status=0
+    wait "${running[$1]}" || status=$?
+    cat "$place/$1.log"
+    rm -rf "${place:?}/$1"
+    case $status in
+    0) tested=$((tested + 1)) ;;
+    75) ;;
+    *) exit $status ;;
+    esac
+}
+# Two at a time: most tests run in one thread.
+declare -A running
+previous=
+for minor in "${minors[@]}"; do
+    mkdir "$place/$minor"
+    # A condition would keep -e from ending it.
+    (set -e; test_python "$minor") >"$place/$minor.log" 2>&1 &
+    running[$minor]=$!
+    [[ ! $previous ]] || finish_python "$previous"
+    previous=$minor
 done
+finish_python "$previous"
 ((tested)) || { echo "no Python could be tested" >&2; exit 3; }
