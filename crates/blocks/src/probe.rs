@@ -99,7 +99,7 @@ fn repeats(block: &[u8]) -> bool {
         if at < end || before >= at || block[before..before + GROUP] != block[at..at + GROUP] {
             continue;
         }
-        // The whole stretch, before and behind the group.
+        // The whole stretch, before and after the group.
         let ahead = block[before..].iter().zip(&block[at..]).take_while(|(one, other)| one == other).count();
         let behind = block[..before].iter().rev().zip(block[end..at].iter().rev());
         bytes += ahead + behind.take_while(|(one, other)| one == other).count();

@@ -11,7 +11,7 @@ const fn fractions() -> [u8; 256] {
     let mut fractions = [0; 256];
     let mut index = 0;
     while index < fractions.len() {
-        // The middle of the step, with 30 bits behind the point.
+        // The middle of the step, with 30 bits after the point.
         let mut power: u64 = ((256 + index as u64) << 22) + (1 << 21);
         let mut log = 0_u32;
         let mut squaring = 0;

@@ -14,7 +14,7 @@ pub(crate) fn eight_bytes(data: &[u8], at: usize) -> u64 {
 }
 
 /// Returns how many bytes two positions of `data` share, from `known` up to `limit`. Eight bytes are compared at once,
-/// so `data` must go on for seven bytes behind the limit.
+/// so `data` must go on for seven bytes after the limit.
 #[inline(always)]
 pub(crate) fn common(data: &[u8], one: usize, other: usize, known: usize, limit: usize) -> usize {
     let mut len = known;

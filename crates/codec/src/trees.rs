@@ -13,7 +13,7 @@ use crate::matching::{common, eight_bytes, four_bytes};
 /// Shortest match.
 pub(crate) const LEN_MIN: usize = 2;
 
-/// Bytes of zeros behind the data, so that eight bytes can be compared at every position.
+/// Bytes of zeros after the data, so that eight bytes can be compared at every position.
 const PADDING: usize = 16;
 /// Multiplier of the hashes: 2^32 divided by the golden ratio.
 const HASH: u32 = 0x9e37_79b1;
@@ -92,7 +92,7 @@ impl TreeMatchFinder {
             + 8 * self.trees.capacity()
     }
 
-    /// Returns the input and the zeros behind it.
+    /// Returns the input and the zeros after it.
     #[inline(always)]
     pub(crate) fn data(&self) -> &[u8] {
         &self.data

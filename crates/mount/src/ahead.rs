@@ -1,7 +1,7 @@
 //! Read-ahead from file to file.
 //!
 //! Linux reads ahead within a file, but asks for each small file in turn and waits. Programs that read a tree read files
-//! in the order in which it was listed. Once two files follow each other so, a thread stores those behind them in the
+//! in the order in which it was listed. Once two files follow each other so, a thread stores those after them in the
 //! kernel's page cache before they are asked for. One file in the middle of each batch is left out: the request for it
 //! shows that the reader is still on its way, and starts the next batch. A reader that jumps, as from the end of a
 //! directory to the next, is trusted with half as many files.

@@ -150,7 +150,7 @@ impl ImageFs {
         Ok(())
     }
 
-    /// Returns the names of an inode's extended attributes, each with a NUL behind it.
+    /// Returns the names of an inode's extended attributes, each with a NUL after it.
     fn xattr_names(&self, nid: Nid, privileged: bool) -> Result<Vec<u8>, Error> {
         let set = self.image.xattrs(nid)?;
         // As the kernel's file systems list them (`simple_xattr_list`): `trusted.` is for CAP_SYS_ADMIN

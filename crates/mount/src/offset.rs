@@ -1,4 +1,4 @@
-//! Finds an image in a file that holds more: an AppImage, behind the ELF program that runs it, or a SIF container, which
+//! Finds an image in a file that holds more: an AppImage, after the ELF program that runs it, or a SIF container, which
 //! has a table of its parts.
 
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use packfs_blocks::ReadAt;
 use packfs_image::source::open::{SNIFF_LEN, sniff};
 
-/// Position of the magic word of a SIF file, behind the line that starts it.
+/// Position of the magic word of a SIF file, after the line that starts it.
 const SIF_MAGIC: (&[u8], u64) = (b"SIF_MAGIC\0", 32);
 /// Positions of the number of descriptors and of their table in the header of a SIF file: they follow launch line,
 /// magic, version, architecture, UUID, two times and the number of free descriptors.

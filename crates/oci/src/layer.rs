@@ -100,7 +100,7 @@ fn scan_archive(
     let contents = decompress::reader(Box::new(stored), &layer.name)?;
     let contents = SharedReader::new(HashedReader::new(contents, Some(&layer.diff_id)));
     archive::from_stream(Box::new(contents.clone()), &layer.name, archive::Options::default())?.scan(tree, store)?;
-    // The digest counts all bytes, also those behind the end of the archive.
+    // The digest counts all bytes, also those past the end of the archive.
     contents.drain().map_err(ImageError::io("cannot read", &layer.name))?;
     contents.into_digest().ok_or_else(|| ImageError::Misuse("a layer was hashed twice".into()))
 }

@@ -60,7 +60,7 @@ struct DirListing {
 struct ListingRow {
     /// See [`name::encode`].
     name: String,
-    /// Address, relative to that of the listing with a `/` behind it.
+    /// Address, relative to that of the listing with a `/` after it.
     url: String,
     #[serde(rename = "type")]
     kind: &'static str,

@@ -85,7 +85,7 @@ fn is_balanced(part: &str) -> bool {
     while let Some(letter) = letters.next() {
         match letter {
             '\\' => drop(letters.next()),
-            // A bracket right behind the opening one is part of the class.
+            // A bracket right after the opening one is part of the class.
             '[' => drop(letters.by_ref().skip(1).find(|letter| *letter == ']')),
             '(' => depth += 1,
             ')' if depth == 0 => return false,

@@ -243,7 +243,7 @@ pub(crate) struct ImageArg {
     pub(crate) remote: RemoteArgs,
 }
 
-/// The parts of a dump behind the first, where parts may stand for an image.
+/// The parts of a dump after the first, where parts may stand for an image.
 #[derive(Debug, Args)]
 pub(crate) struct PartsArg {
     /// Further parts if IMAGE is a part of a dump, in any order

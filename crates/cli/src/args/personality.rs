@@ -33,7 +33,7 @@ pub(crate) struct AsProgramArgs {
     pub(crate) install: Option<PathBuf>,
 
     /// Program, and its arguments
-    // One list: clap would take an argument such as --help, right behind a program of its own, for itself.
+    // One list: clap would take an argument such as --help, right after a program of its own, for itself.
     #[arg(value_name = "PROGRAM [ARGUMENT]", trailing_var_arg = true, value_parser = ProgramLine, hide_possible_values = true)]
     pub(crate) words: Vec<OsString>,
 }

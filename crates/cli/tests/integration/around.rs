@@ -1,4 +1,4 @@
-//! Surroundings of an image and its sources: bytes in front of it and behind it, directories that no source describes,
+//! Surroundings of an image and its sources: bytes in front of it and after it, directories that no source describes,
 //! mount points, and the list of packed entries.
 
 use std::process::Command;

@@ -133,7 +133,7 @@ fn smooth_out(counts: &mut [u32]) {
     }
 }
 
-/// Returns the length of blocks that are stored as they are, behind what is written.
+/// Returns the length of blocks that are stored as they are, after what is written.
 fn stored_bits(len: usize, out: &BitWriter<'_>) -> u64 {
     let padding = (8 - (u64::from(out.in_byte()) + KIND_BITS) % 8) % 8;
     let blocks = len.div_ceil(STORED_MAX).max(1) as u64;

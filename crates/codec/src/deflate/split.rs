@@ -110,7 +110,7 @@ fn remove_ends(items: &[DeflateItem], ends: &mut Vec<usize>) {
     }
 }
 
-/// Returns what a block costs, without the plain bits behind its symbols, which are the same in any block.
+/// Returns what a block costs, without the plain bits after its symbols, which are the same in any block.
 fn cost(counts: &DeflateCounts) -> u64 {
     u64::from(HEADER) + of_symbols(counts.literals.iter().copied()) + of_symbols(counts.distances.iter().copied())
 }

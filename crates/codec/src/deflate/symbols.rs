@@ -38,7 +38,7 @@ const fn len_symbols() -> [u8; LEN_MAX + 1] {
     symbols
 }
 
-/// A symbol and the plain bits behind it.
+/// A symbol and the plain bits after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CodedSymbol {
     pub(super) symbol: usize,
@@ -57,17 +57,17 @@ pub(super) fn of_len(len: usize) -> CodedSymbol {
     }
 }
 
-/// Returns the number of plain bits behind a symbol of lengths, counted from 0.
+/// Returns the number of plain bits after a symbol of lengths, counted from 0.
 const fn len_bits(symbol: usize) -> u32 {
     if symbol < 8 || symbol == 28 { 0 } else { symbol as u32 / 4 - 1 }
 }
 
-/// Returns the number of plain bits behind a symbol of literals and lengths.
+/// Returns the number of plain bits after a symbol of literals and lengths.
 pub(super) fn literal_bits(symbol: usize) -> u32 {
     symbol.checked_sub(END + 1).map_or(0, len_bits)
 }
 
-/// Returns the number of plain bits behind a symbol of distances.
+/// Returns the number of plain bits after a symbol of distances.
 pub(super) const fn distance_bits(symbol: usize) -> u32 {
     if symbol < 4 { 0 } else { symbol as u32 / 2 - 1 }
 }
@@ -158,7 +158,7 @@ impl DeflateCounts {
         }
     }
 
-    /// Returns the number of plain bits behind all symbols.
+    /// Returns the number of plain bits after all symbols.
     pub(super) fn extra_bits(&self) -> u64 {
         let lens = (0..).zip(&self.literals).map(|(symbol, count)| u64::from(literal_bits(symbol) * count));
         let distances = (0..).zip(&self.distances).map(|(symbol, count)| u64::from(distance_bits(symbol) * count));

@@ -2,12 +2,12 @@
 //!
 //! All offsets of LZ4 cost the same, so only the longest match at a position counts. Most positions lie in a match that
 //! began earlier and reach no further than it does. What remains is a list of [`MatchReach`]es, starts and ends both
-//! rising: none lies within another. The next one either contains the byte at which the last one ends, or begins behind
+//! rising: none lies within another. The next one either contains the byte at which the last one ends, or begins after
 //! it. So one search per reach is enough, *backwards*: of all earlier places that agree with the four (or six) bytes up
 //! to and including that byte, the one that agrees with most bytes before them.
 //!
 //! Data are known as a whole. Positions are sorted once by a hash of four bytes, with bits of the bytes before beside
-//! each position, as [`zstd`](crate::zstd) does with the bytes behind; and chained by a hash of six.
+//! each position, as [`zstd`](crate::zstd) does with the bytes that follow; and chained by a hash of six.
 #![allow(clippy::cast_possible_truncation, reason = "positions and lengths of a segment fit in 32 bits")]
 
 use crate::matching::{common, eight_bytes, four_bytes};
@@ -18,7 +18,7 @@ use super::emit::MIN_MATCH;
 pub(super) const WINDOW: usize = 65_535;
 /// Bytes in front of the data, so that words can be compared backwards.
 const FRONT: usize = 8;
-/// Zeros behind the data, so that every position can be hashed and compared by whole words.
+/// Zeros after the data, so that every position can be hashed and compared by whole words.
 const BEHIND: usize = 16;
 /// Bytes that are hashed for the chains.
 const LONG: usize = 6;
@@ -316,7 +316,7 @@ fn surroundings(data: &[u8]) -> impl Iterator<Item = u64> {
     data[FRONT - 2..].windows(8).map(|bytes| eight_bytes(bytes, 0))
 }
 
-/// Returns true if the first `BYTES` bytes and the one behind them are all the same.
+/// Returns true if the first `BYTES` bytes and the one after them are all the same.
 #[inline(always)]
 fn same<const BYTES: usize>(bytes: u64) -> bool {
     (bytes ^ bytes >> 8) << (u64::BITS - 8 * BYTES as u32) == 0

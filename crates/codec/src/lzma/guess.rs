@@ -40,7 +40,7 @@ impl BitsGuesser {
         BitsGuesser { table: vec![0; 1 << TABLE_BITS], literals: vec![[0; 256]; contexts] }
     }
 
-    /// Returns the bits that suit the first `len` bytes of `data`, behind which there are at least seven more.
+    /// Returns the bits that suit the first `len` bytes of `data`, after which there are at least seven more.
     pub(super) fn bits(&mut self, data: &[u8], len: usize) -> ModelBits {
         let flags = self.parse(data, len);
         let mut rest = &self.literals[..];

@@ -203,7 +203,7 @@ impl LzmaModel {
 /// models are others than afterwards.
 struct ExpectedBits {
     expected: u32,
-    /// The byte's bits behind a leading 1; eight of them have been seen when this reaches 2^16.
+    /// The byte's bits after a leading 1; eight of them have been seen when this reaches 2^16.
     byte: u32,
     /// 0x100 while all bits were as expected, then 0.
     offset: u32,

@@ -15,7 +15,7 @@ pub(super) struct RangeEncoder {
     range: u32,
     /// The byte before those that a carry could still change.
     cache: u8,
-    /// Number of undetermined bytes: `cache`, and bytes of 0xff behind it.
+    /// Number of undetermined bytes: `cache`, and bytes of 0xff after it.
     undetermined: usize,
     pub(super) out: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl RangeEncoder {
         RangeEncoder { low: 0, range: u32::MAX, cache: 0, undetermined: 1, out: Vec::new() }
     }
 
-    /// Begins another stream behind what `out` holds.
+    /// Begins another stream after what `out` holds.
     pub(super) fn restart(&mut self) {
         (self.low, self.range, self.cache, self.undetermined) = (0, u32::MAX, 0, 1);
     }

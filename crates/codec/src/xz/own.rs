@@ -132,7 +132,7 @@ fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// Appends the checksum of what lies behind `begin`.
+/// Appends the checksum of what lies after `begin`.
 fn push_crc(out: &mut Vec<u8>, begin: usize) {
     let crc = crc32(&out[begin..]);
     out.extend(crc.to_le_bytes());

@@ -34,7 +34,7 @@ pub(super) fn filter_machine_code(filter: u16, code: &mut [u8]) {
     unsafe { run(0, code.as_mut_ptr(), code.len()) };
 }
 
-/// Filters that liblzma offers without an encoder behind them, and none.
+/// Filters that liblzma offers without an encoder after them, and none.
 pub(super) const FILTERS_ALONE: u16 = BcjFilters::X86 | BcjFilters::ARM64 | BcjFilters::RISCV;
 
 /// Returns a filter's number in block headers.

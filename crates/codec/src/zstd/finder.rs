@@ -11,7 +11,7 @@
 use super::sorted::{CandidateRange, HASH, HashedBits, SearchLimits, SortedPositions};
 use crate::matching::four_bytes;
 
-/// Zeros behind the data, so that every position can be hashed and compared by whole words.
+/// Zeros after the data, so that every position can be hashed and compared by whole words.
 const PADDING: usize = 16;
 /// Shortest rest of the data that is looked at.
 pub(super) const ROOM: usize = 8;
@@ -130,7 +130,7 @@ impl SortedMatchFinder {
         self.data.capacity() + sorted + 4 * (self.three.capacity() + self.buckets.capacity())
     }
 
-    /// Returns the input and the zeros behind it.
+    /// Returns the input and the zeros after it.
     #[inline(always)]
     pub(super) fn data(&self) -> &[u8] {
         &self.data

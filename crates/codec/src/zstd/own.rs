@@ -74,7 +74,7 @@ unsafe extern "C" fn produce(
     const FAILED: usize = usize::MAX;
     // SAFETY: the caller passes what `encode` registered, for the time of that call.
     let producer = unsafe { &mut *state.cast::<SequenceProducer>() };
-    // Blocks lie in the input that the finder has a copy of, one behind the other.
+    // Blocks lie in the input that the finder has a copy of, one after the other.
     let Some(at) = src.addr().checked_sub(producer.src).filter(|at| at + len <= producer.finder.len()) else {
         return FAILED;
     };

@@ -1,7 +1,7 @@
 //! Chooses sequences: the cheapest way through a block, by prices that follow what was chosen before.
 //!
 //! A run goes over positions in turn and keeps, for each, the cheapest way found to reach it: a match and the literals
-//! behind it. From each it extends by a literal, by repeats of the last three offsets and by matches, at every length. It
+//! after it. From each it extends by a literal, by repeats of the last three offsets and by matches, at every length. It
 //! ends where all ways meet, or at a match of the nice length.
 //!
 //! Positions that cost hardly less than the next one are left out ([`ZstdEffort::slack`]): they lie inside a match, and
@@ -23,10 +23,10 @@ const STEADY: u32 = 64;
 
 /// In large blocks, number of lengths of a match that do not pay before the shorter ones are given up.
 const FAILURES: u32 = 8;
-/// In large blocks, a position is not left out if the one behind the next costs more than this in addition.
+/// In large blocks, a position is not left out if the one after the next costs more than this in addition.
 const BEYOND: u32 = 2 * BIT;
 
-/// Literals and a match behind them; the last sequence of a block has no match.
+/// Literals and a match after them; the last sequence of a block has no match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ZstdSequence {
     pub(super) literals: u32,
@@ -44,7 +44,7 @@ struct ZstdNode {
     len: u32,
     /// Its offset, as the format numbers it: 1 to 3 for repeats, others plus 3.
     offset: u32,
-    /// Literals behind the match.
+    /// Literals after the match.
     literals: u32,
     /// Repeats; known once the run gets here.
     repeats: RepeatOffsets,
@@ -228,7 +228,7 @@ impl ZstdParser {
         if self.nodes[node + 1].price > price + self.effort.slack {
             return true;
         }
-        // Shortly before the end of a match, those that overlap it are too short to be found behind it.
+        // Shortly before the end of a match, those that overlap it are too short to be found after it.
         LARGE && (self.end < node + 2 || self.nodes[node + 2].price > price + BEYOND)
     }
 
@@ -243,7 +243,7 @@ impl ZstdParser {
         }
     }
 
-    /// Writes the sequences that lead to `node`; literals behind the last match are left to the next sequence.
+    /// Writes the sequences that lead to `node`; literals after the last match are left to the next sequence.
     fn finish(&mut self, data: &[u8], mut node: usize, sequences: &mut Vec<ZstdSequence>) {
         let mut way = std::mem::take(&mut self.way);
         while self.nodes[node].len > 0 {
@@ -257,7 +257,7 @@ impl ZstdParser {
         self.way = way;
     }
 
-    /// Writes a sequence behind the last one.
+    /// Writes a sequence after the last one.
     fn push(&mut self, data: &[u8], [literals, len, offset]: [u32; 3], sequences: &mut Vec<ZstdSequence>) {
         let after_literals = literals > 0;
         let distance = if offset > 3 { offset - 3 } else { repeated(self.repeats, offset, after_literals) };

@@ -29,7 +29,7 @@ pub(super) struct SortedPositions {
     /// The positions that are sorted, rising; unused if all are.
     places: Vec<u32>,
     all: bool,
-    /// Positions with [`FIRST`], and in the bits between as much as fits of the bytes behind the first `width`.
+    /// Positions with [`FIRST`], and in the bits between as much as fits of the bytes after the first `width`.
     entries: Vec<u32>,
     /// For each place the end of its candidates in `entries`, or 0 if there are none.
     ends: Vec<u32>,
@@ -59,7 +59,7 @@ pub(super) struct SearchLimits {
     pub(super) reach: usize,
 }
 
-/// Returns the bits that are kept of the bytes behind the first `width` of a position.
+/// Returns the bits that are kept of the bytes after the first `width` of a position.
 #[inline(always)]
 fn beside(data: &[u8], at: usize, width: usize, position_bits: u32) -> u32 {
     four_bytes(data, at + width) << position_bits & !FIRST
@@ -253,7 +253,7 @@ impl SortedPositions {
         let mut entry = candidates.last;
         let mut earlier = self.entries[end.saturating_sub(depth)..end - 1].iter().rev();
         loop {
-            // The byte behind `longest` must agree, or more bytes than are kept beside.
+            // The byte after `longest` must agree, or more bytes than are kept beside.
             let mask = match longest + 1 - width {
                 0 => 0,
                 1 => 0xff << self.position_bits & all,

@@ -11,7 +11,7 @@ use crate::tree::{FileData, Kind, Tree};
 pub struct Plan {
     /// The tree.
     pub tree: Tree,
-    /// Regular files whose data is to lie before or behind that of the others; among files of one rank
+    /// Regular files whose data is to lie before or after that of the others; among files of one rank
     /// [`Options::order`](super::SharedOptions::order) decides.
     pub order: Vec<FileRank>,
 }

@@ -13,7 +13,7 @@ pub(crate) enum RangeSelection {
     Whole,
     /// At least one range, none empty, all within the length.
     Parts(Vec<Range<u64>>),
-    /// Only ranges behind the end.
+    /// Only ranges past the end.
     Unsatisfiable,
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn parse(header: &[u8], len: u64) -> RangeSelection {
     // A header that is not understood is as good as none.
     let Some(specs) = parse_specs(header) else { return RangeSelection::Whole };
     let parts: Vec<_> = specs.iter().filter_map(|spec| clip_range(*spec, len)).collect();
-    // Ranges that begin behind the end are dropped; only if none is left, the request fails (section 14.1.2).
+    // Ranges that begin past the end are dropped; only if none is left, the request fails (section 14.1.2).
     match parts.len() {
         0 => RangeSelection::Unsatisfiable,
         // Overlaps would send bytes twice for one request.

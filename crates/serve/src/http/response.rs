@@ -29,10 +29,10 @@ pub(crate) struct HttpResponse {
 /// Writes a body of unknown length.
 pub(crate) type BodyWriter = Box<dyn FnOnce(&mut dyn Write) -> Result<(), crate::Error>>;
 
-/// The bytes behind the head.
+/// The bytes after the head.
 enum ResponseBody {
     Bytes(Vec<u8>),
-    /// Ranges of a source, each behind a text, and a text at the end.
+    /// Ranges of a source, each after a text, and a text at the end.
     Slices {
         source: Arc<dyn ReadAt>,
         slices: Vec<(String, Range<u64>)>,

@@ -115,7 +115,7 @@ impl<W: Write> RequestAnswerer<'_, W> {
         out.flush()
     }
 
-    /// Reads into the buffer, behind some room; reports what fails.
+    /// Reads into the buffer, after some room; reports what fails.
     fn fill_buffer(&self, at: u64, until: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(ROOM + usize::try_from(until - at).unwrap_or(usize::MAX), 0);
         let export = self.agreed.export;

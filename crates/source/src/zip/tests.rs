@@ -50,7 +50,7 @@ fn made(dir: &Path, program: &str, script: &str) -> bool {
     true
 }
 
-/// Returns the offset of the data of a member, behind its header, name and extra field.
+/// Returns the offset of the data of a member, after its header, name and extra field.
 fn data_of(archive: &[u8], name: &[u8]) -> usize {
     let is_header = |at: &usize| archive[*at..].starts_with(b"PK\x03\x04") && archive[at + 30..].starts_with(name);
     let header = (0..archive.len()).find(is_header).unwrap();

@@ -30,7 +30,7 @@ const HAS_INO: u8 = 0x80;
 /// follows in four bytes, then the inode.
 const LONG: u8 = u8::MAX;
 
-/// Entries one behind the other: the length of the name in a byte, the inode in four unless it is the one after that of
+/// Entries one after the other: the length of the name in a byte, the inode in four unless it is the one after that of
 /// the entry before, the name.
 #[derive(Clone, Default)]
 struct EntryRow {
@@ -51,7 +51,7 @@ struct RowEntry<'r> {
 }
 
 impl EntryRow {
-    /// Returns the entry at a position of `bytes`, behind one with the inode `before`.
+    /// Returns the entry at a position of `bytes`, after one with the inode `before`.
     fn entry(&self, at: usize, before: u32) -> RowEntry<'_> {
         let number = |at: usize| u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes"));
         let (len, ino_at) = match self.bytes[at] {
@@ -89,12 +89,12 @@ impl EntryRow {
         None
     }
 
-    /// Returns true if a name belongs behind all others.
+    /// Returns true if a name belongs after all others.
     fn is_behind(&self, name: &[u8]) -> bool {
         self.count == 0 || self.name(self.last.0) < name
     }
 
-    /// Appends a name behind all others; returns false if there is no room.
+    /// Appends a name after all others; returns false if there is no room.
     fn push(&mut self, name: &[u8], ino: Ino) -> bool {
         // Positions have 32 bits: 4 GiB of names in one directory become a map.
         let (Ok(start), Ok(len)) = (u32::try_from(self.bytes.len()), u32::try_from(name.len())) else { return false };

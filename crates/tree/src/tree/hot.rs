@@ -27,7 +27,7 @@ impl Tree {
         true
     }
 
-    /// Returns the inodes that are used first, in order of first use, each behind the directory that it was found in.
+    /// Returns the inodes that are used first, in order of first use, each after the directory that it was found in.
     pub fn hot(&self) -> &[Ino] {
         &self.hot.order
     }

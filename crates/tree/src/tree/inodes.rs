@@ -30,7 +30,7 @@ pub(super) struct InodeStore {
     /// The source that was used last.
     source: u32,
     dirs: Vec<DirEntries>,
-    /// Targets of symbolic links, one behind the other.
+    /// Targets of symbolic links, one after the other.
     targets: Vec<u8>,
     /// Keys of files that need more than 32 bits.
     keys: Vec<u64>,

@@ -231,7 +231,7 @@ mod tests {
                 let d = tree.add(ROOT, b"d", plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
                 let sub = tree.add(d, b"sub", plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
                 tree.add(sub, name.as_bytes(), plain, file(), ConflictPolicy::Replace).unwrap();
-                // An archive may have a directory behind its entries, or twice.
+                // An archive may have a directory after its entries, or twice.
                 tree.add(d, name.as_bytes(), plain, file(), ConflictPolicy::Replace).unwrap();
                 tree.add(ROOT, b"d", attrs, Kind::Dir, ConflictPolicy::Replace).unwrap();
             }

@@ -52,7 +52,7 @@ mod tests {
             let empty = |_: &mut dyn packfs_image::source::Store| Ok(Plan { tree: Tree::default(), order: Vec::new() });
             erofs::build(Path::new(&path(name)), &options, &Progress::default(), empty).unwrap();
         }
-        // log2 of the block size is the byte behind the checksum and the features. Blocks stay in their order.
+        // log2 of the block size is the byte after the checksum and the features. Blocks stay in their order.
         let usual = std::fs::read(path("usual")).unwrap();
         let mut huge: Vec<u8> = usual.chunks(4096).flat_map(|block| [block, &[0; 61_440]].concat()).collect();
         huge[1036] = 16;

@@ -106,7 +106,7 @@ impl RegexParser<'_> {
         };
         let mut is_repeated = false;
         while let Some(times) = self.repetition()? {
-            // A second sign behind the first would make it lazy.
+            // A second sign after the first would make it lazy.
             piece = if is_repeated { format!("(?:{piece}){times}") } else { piece + &times };
             is_repeated = true;
         }
@@ -252,7 +252,7 @@ impl RegexParser<'_> {
     }
 }
 
-/// Meaning of a byte behind a backslash.
+/// Meaning of a byte after a backslash.
 enum EscapedByte {
     /// A place between bytes, which nothing repeats.
     Anchor(&'static str),

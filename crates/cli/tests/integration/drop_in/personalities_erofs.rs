@@ -152,7 +152,7 @@ fn layers_have_the_marks_that_mkfs_erofs_gives_them() {
     }
     let different = run_in(dir, &["diff", "theirs", "ours"]);
     assert_eq!((text(&different.stdout).as_str(), different.status.code()), ("", Some(0)));
-    // An argument right behind the program is the program's.
+    // An argument right after the program is the program's.
     assert!(succeed(dir, &["as", "mkfs.erofs", "--help"]).contains("--aufs"));
 }
 

@@ -106,7 +106,7 @@ fn a_scan_in_parts_gives_the_plan_of_one_machine() {
 fn a_merge_gives_the_plan_of_the_tree_with_and_without_the_tree_in_memory() {
     let workplace = workplace();
     let dir = workplace.path();
-    // In another directory and further behind, so that numbers of inodes and the order of data differ.
+    // In another directory and further on, so that numbers of inodes and the order of data differ.
     std::fs::hard_link(dir.join("root/usr/7"), dir.join("root/7")).unwrap();
     for n in 0..3 {
         succeed(dir, &["plan", "root", "--scan", &format!("{n}/3"), "-o", &format!("part{n}"), "-q"]);

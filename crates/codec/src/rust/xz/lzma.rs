@@ -71,7 +71,7 @@ impl<'a> RangeDecoder<'a> {
         Ok(RangeDecoder { src, at: CODE_LEN, range: u32::MAX, code: u32::from_be_bytes(*code) })
     }
 
-    /// Returns the bytes behind the stream; to be called after [`RangeDecoder::end`].
+    /// Returns the bytes after the stream; to be called after [`RangeDecoder::end`].
     pub(super) fn rest(&self) -> &'a [u8] {
         self.src.get(self.at..).unwrap_or_default()
     }

@@ -13,7 +13,7 @@ pub(super) const BLOCK: u64 = 4096;
 struct EqualRun {
     start: u64,
     end: u64,
-    /// Position in the old image of the byte behind it.
+    /// Position in the old image of the byte after it.
     old_end: u64,
 }
 

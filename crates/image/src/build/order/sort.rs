@@ -20,7 +20,7 @@ pub(super) fn sort(items: &mut [OrderedFile<'_>], gathers: bool, len: &impl Fn(&
     }
 }
 
-/// Sorts files by what their names have behind `from` bytes that all of them share; those of one name by `finish`.
+/// Sorts files by what their names have after `from` bytes that all of them share; those of one name by `finish`.
 fn by_name(items: &mut [OrderedFile<'_>], from: usize, finish: &impl Fn(&mut [OrderedFile<'_>])) {
     if items.len() < 2 {
         return;

@@ -1,4 +1,4 @@
-//! Data far behind the beginning of an image, which is a hole until there.
+//! Data far beyond the beginning of an image, which is a hole until there.
 
 use std::path::Path;
 

@@ -295,7 +295,7 @@ impl<'r> InodeData<'r> {
         let inode = self.packed_inode(offset, len)?;
         let reader = self.source.reader;
         match reader.recent.find(offset, len).filter(|extent| matches!(extent.data, PieceStorage::Packed { .. })) {
-            // Positions behind an inode count from where the inode is: both have to be in the same space.
+            // Positions after an inode count from where the inode is: both have to be in the same space.
             Some(extent) if inode.payload.space == self.source.space => {
                 self.read_extent(&extent, offset - extent.logical, out)
             }

@@ -93,7 +93,7 @@ impl<'r> DirentCursor<'r> {
         let names = self.count * ENTRY_LEN;
         let raw = self.block.get(n * ENTRY_LEN..names).unwrap_or_default();
         let Ok((entry, rest)) = format::Dirent::read_from_prefix(raw) else {
-            // Only the last one has names behind it that may be padding.
+            // Only the last one has names after it that may be padding.
             return Err(self.error(format!("entry {n} reaches into the names")));
         };
         let start = usize::from(entry.nameoff.get());

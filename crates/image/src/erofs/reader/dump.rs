@@ -194,6 +194,6 @@ fn stored(stored: StoredBytes) -> String {
     match stored.place {
         StoredPosition::Image(byte) => format!("{len} bytes at {byte}"),
         StoredPosition::Device(device, byte) => format!("{len} bytes at {byte} of device {device}"),
-        StoredPosition::Meta(byte) => format!("{len} bytes behind the inode at {byte}"),
+        StoredPosition::Meta(byte) => format!("{len} bytes after the inode at {byte}"),
     }
 }

@@ -175,7 +175,7 @@ fn uncompressed_clusters_have_one_block_unless_extents_are_encoded() {
 fn clusters_that_save_much_stay_compressed_at_the_end_of_a_piece() {
     let mut numbers = Random::new(1);
     let mut random = |limit: u64| numbers.number() % limit;
-    // Files are packed in pieces of 1 MiB, which end shortly behind the texts.
+    // Files are packed in pieces of 1 MiB, which end shortly after the texts.
     let files: Vec<(u64, Vec<Piece>)> = (0..60)
         .map(|_| {
             let texts: Vec<(u64, u64)> = (0..random(300)).map(|_| (50 + random(3000), random(1 << 30))).collect();

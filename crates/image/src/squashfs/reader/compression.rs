@@ -64,7 +64,7 @@ pub(super) fn read(disk: &ImageBytes, superblock: &Superblock) -> Result<(Option
         }
         return Ok((None, LEN));
     }
-    // From here on, the options are behind the superblock, so errors are about that place.
+    // From here on, the options are after the superblock, so errors are about that place.
     let bad = |why: String| Err(Error::corrupt(STRUCTURE, LEN, why));
     let mut header = [0; 2];
     disk.read(STRUCTURE, LEN, &mut header)?;

@@ -317,7 +317,7 @@ impl LocatedTables {
     fn open(disk: &ImageBytes, superblock: &Superblock) -> Result<LocatedTables> {
         // The directory table of an empty root is empty.
         let first = superblock.directory_table;
-        // Tables lie one behind the other, so the start of each is the end of the one before it.
+        // Tables lie one after the other, so the start of each is the end of the one before it.
         let mut next = superblock.bytes_used;
         let xattrs = match superblock.xattr_table {
             Some(start) => {

@@ -48,7 +48,7 @@ impl OccupiedSpace for SquashfsReader {
     }
 }
 
-/// Returns the position of a table's records and of the index behind them.
+/// Returns the position of a table's records and of the index after them.
 fn with_index(table: &IndexedTable) -> Range<u64> {
     let area = table.area();
     area.start..area.end + size_of_val(table.blocks()) as u64

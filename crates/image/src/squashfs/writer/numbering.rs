@@ -14,7 +14,7 @@ pub(crate) struct InodeNumbering {
     pub(crate) numbers: Vec<u32>,
     /// Number of inodes.
     pub(crate) count: u32,
-    /// Directories by height, and within a height in order of their numbers, each with its parent; behind them, in the
+    /// Directories by height, and within a height in order of their numbers, each with its parent; after them, in the
     /// same way, those that are used first: none of the others contains one of these.
     pub(crate) levels: Vec<Vec<(Ino, Ino)>>,
 }

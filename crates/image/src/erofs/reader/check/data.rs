@@ -117,7 +117,7 @@ fn batch(
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     pieces.sort_by_key(ExtentPart::key);
-    // Data behind an inode is its own, wherever the same offset counts.
+    // Data after an inode is its own, wherever the same offset counts.
     pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
     let len = u128::from(reader.disk.len());
     // A piece belongs to the part in which it begins, so parts share no work.

@@ -118,7 +118,7 @@ pub(super) fn check_export(
         if n >= export.len() {
             continue;
         }
-        // The other entries lie in the same blocks, or behind them.
+        // The other entries lie in the same blocks, or after them.
         let Some(reference) = report.take(export.get::<U64>(&reader.metadata, n))? else { return Ok(()) };
         if reference.get() != found.nid.0 {
             let is = reference.get();
