@@ -34,7 +34,7 @@ impl ReadTrace {
         ReadTrace(Arc::new(Mutex::new(TraceState { out: Box::new(out), names, read, failed: None })))
     }
 
-    /// Returns the first error of writing.
+    /// Returns the error of writing, if there was one: the trace ends there.
     pub fn take_error(&self) -> Option<io::Error> {
         mutex::lock(&self.0).failed.take()
     }
@@ -48,16 +48,15 @@ impl ReadTrace {
     /// Writes a line for a file, if it is the first time.
     pub(crate) fn note_read(&self, root: Nid, nid: Nid) {
         let mut state = mutex::lock(&self.0);
-        if !state.read.insert(nid) {
+        // Part of a line may have been written, to which the next one would be added.
+        if state.failed.is_some() || !state.read.insert(nid) {
             return;
         }
         let Some(mut line) = state.path(root, nid) else { return };
         line.push(b'\n');
-        // At once, so that the list is whole when the mount is killed. Reads go on without it; whoever took
-        // the trace asks for the error.
-        if let Err(error) = state.out.write_all(&line).and_then(|()| state.out.flush()) {
-            state.failed.get_or_insert(error);
-        }
+        // At once, so that the list is whole when the mount is killed. Reads go on without it; whoever made the trace asks
+        // for the error.
+        state.failed = state.out.write_all(&line).and_then(|()| state.out.flush()).err();
     }
 }
 
@@ -113,6 +112,37 @@ mod tests {
             trace.note_read(root, Nid(nid));
         }
         assert_eq!(String::from_utf8(out.0.lock().unwrap().clone()).unwrap(), "/e\n/a b/c\"d\n");
+    }
+
+    /// Takes the first ten bytes.
+    #[derive(Clone, Default)]
+    struct SmallOut(Out);
+
+    impl Write for SmallOut {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = 10 - self.0.0.lock().unwrap().len();
+            match room.min(bytes.len()) {
+                0 => Err(io::ErrorKind::StorageFull.into()),
+                len => self.0.write(&bytes[..len]),
+            }
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_trace_ends_at_the_first_error() {
+        let out = SmallOut::default();
+        let trace = ReadTrace::new(out.clone());
+        let root = Nid(1);
+        for (nid, name) in [(2, "short"), (3, "longer"), (4, "")] {
+            trace.note_name(root, name.as_bytes(), Nid(nid));
+            trace.note_read(root, Nid(nid));
+        }
+        assert_eq!(out.0.0.lock().unwrap()[..], *b"/short\n/lo");
+        assert_eq!(trace.take_error().unwrap().kind(), io::ErrorKind::StorageFull);
+        assert!(trace.take_error().is_none());
     }
 
     #[test]

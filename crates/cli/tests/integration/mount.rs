@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::mounts::{Place, ends, soon};
-use crate::common::{self, FORMATS, fail, packfs, run_in, stderr, succeed};
+use crate::common::{self, FORMATS, fail, have, packfs, run_in, stderr, succeed};
 use packfs_blocks::testing::noise;
 
 /// Returns 300,000 bytes that do not compress, so that files with them share no block, and others for another name.
@@ -214,6 +214,30 @@ fn options_change_what_is_shown() {
     assert_eq!(std::fs::read_to_string(place.at("used")).unwrap(), "/usr/share/doc/text\n");
     succeed(place.path(), &["umount", "m"]);
     succeed(place.path(), &["build", "-q", "root", "-o", "sorted.sqfs", "--hot", "used", "--strict"]);
+}
+
+#[test]
+fn a_trace_that_could_not_be_written_is_a_failure() {
+    let test = "a_trace_that_could_not_be_written_is_a_failure";
+    let Some(place) = Place::new(test) else { return };
+    if !have(test, "prlimit") {
+        return;
+    }
+    // The first name fits.
+    let program = packfs(["mount", "--foreground", "squashfs", "m", "--trace", "used"]);
+    let mut command = Command::new("prlimit");
+    command.arg("--fsize=10").arg(program.get_program()).args(program.get_args());
+    let child = command.current_dir(place.path()).stderr(Stdio::piped()).spawn().unwrap();
+    soon("mounted", || place.is_mounted());
+    for name in ["m/etc/motd", "m/usr/share/doc/text"] {
+        std::fs::read(place.at(name)).unwrap();
+    }
+    succeed(place.path(), &["umount", "m"]);
+    let ended = child.wait_with_output().unwrap();
+    let told = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("used: cannot write: ") && told.contains("ulimit -f"), "{told}");
+    assert_eq!(std::fs::read_to_string(place.at("used")).unwrap(), "/etc/motd\n");
 }
 
 #[test]

@@ -50,8 +50,9 @@ pub(crate) fn run_then(args: &MountArgs, tell: impl FnOnce() -> Result<()>) -> R
 fn serve(args: &MountArgs, tell: impl FnOnce() -> Result<()>) -> Result<CommandOutcome> {
     let served = MountedSource::open(args)?;
     let log = log::MessageLog::open(args.log.as_deref())?;
+    let trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
     let signals = signals::hold();
-    let mounted = mount_source(args, &served, log.clone())?;
+    let mounted = mount_source(args, &served, trace.as_ref(), log.clone())?;
     signals::unmount_on(signals, mounted.place());
     if background::is_background() {
         background::report_ready(&log)?;
@@ -59,14 +60,25 @@ fn serve(args: &MountArgs, tell: impl FnOnce() -> Result<()>) -> Result<CommandO
         tell()?;
     }
     mounted.serve()?;
-    Ok(CommandOutcome::Done)
+    let lost = trace.and_then(TraceFile::into_error);
+    if let Some(error) = &lost
+        && background::is_background()
+    {
+        // Nobody sees the status.
+        log.write(&format!("{error:#}"));
+    }
+    lost.map_or(Ok(CommandOutcome::Done), Err)
 }
 
-fn mount_source(args: &MountArgs, served: &MountedSource, log: log::MessageLog) -> Result<MountedImage> {
+fn mount_source(
+    args: &MountArgs,
+    served: &MountedSource,
+    trace: Option<&TraceFile<'_>>,
+    log: log::MessageLog,
+) -> Result<MountedImage> {
     let MountOptionList { allow_other, default_permissions, uid, gid, subdir, timeout, suid, dev, exec, .. } =
         args.all_options();
     let name = served.name.clone();
-    let trace = args.trace.as_deref().map(create_trace).transpose()?;
     let options = MountOptions::default().set(|all| {
         all.name = name.clone();
         all.bytes = served.source.len();
@@ -75,7 +87,7 @@ fn mount_source(args: &MountArgs, served: &MountedSource, log: log::MessageLog) 
         all.uid = uid;
         all.gid = gid;
         all.timeout = timeout;
-        all.trace = trace;
+        all.trace = trace.map(|file| file.trace.clone());
         // Others may not read here what they could not read where it came from.
         all.check_permissions = default_permissions.unwrap_or(allow_other);
         all.subdir = subdir.unwrap_or_default();
@@ -149,11 +161,28 @@ fn modification_time(path: &Path) -> Time {
     Time { secs: i64::try_from(since.as_secs()).unwrap_or(0), nanos: since.subsec_nanos() }
 }
 
-fn create_trace(path: &Path) -> Result<ReadTrace> {
-    let file: File = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .with_context(|| format!("{}: cannot make the file", display(path)))?;
-    Ok(ReadTrace::new(file))
+/// The file of `--trace`.
+struct TraceFile<'p> {
+    path: &'p Path,
+    trace: ReadTrace,
+}
+
+impl<'p> TraceFile<'p> {
+    fn create(path: &'p Path) -> Result<Self> {
+        let file: File = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .with_context(|| format!("{}: cannot make the file", display(path)))?;
+        Ok(TraceFile { path, trace: ReadTrace::new(file) })
+    }
+
+    /// Returns why the file lacks names of files that were read; `None` if it lacks none.
+    fn into_error(self) -> Option<anyhow::Error> {
+        let error = self.trace.take_error()?;
+        Some(
+            anyhow!(error)
+                .context(format!("{}: cannot write: files that were read later are missing", display(self.path))),
+        )
+    }
 }
