@@ -61,7 +61,11 @@ say "$wheels/$wheel"
 
 place=$(mktemp -d)
 clean_up() {
-    jobs -p | xargs --no-run-if-empty kill || true
+    local job
+    for job in $(jobs -p); do
+        pkill --parent "$job" || true
+        kill "$job" || true
+    done
     leave_debian "$place/debian"
     rm -rf --one-file-system "$place"
 }
@@ -117,7 +121,7 @@ mapfile -t minors < <(printf '%s\n' "${!found[@]}" | sort -n)
 
 # Splitting and joining is compared with the program, if it is built.
 export PATH=$PWD/target/release:$PWD/target/debug:$PATH
-# test_python MINOR: status 75, which pytest has not, if pytest could not be had.
+# test_python MINOR: status 75, which pytest has not, if pytest could not be had. Changes the directory.
 test_python() {
     local at=$place/$1
     local venv=$at/venv
@@ -132,7 +136,8 @@ test_python() {
     echo "Python 3.$1"
     # From another folder, so that the installed package is tested, and not the sources.
     cp -r crates/python/tests "$at/tests"
-    (cd "$at" && timeout 10m venv/bin/python "${pytest[@]}")
+    cd "$at"
+    timeout 10m venv/bin/python "${pytest[@]}"
 }
 
 tested=0
