@@ -121,7 +121,9 @@ mapfile -t minors < <(printf '%s\n' "${!found[@]}" | sort -n)
 
 # Splitting and joining is compared with the program, if it is built.
 export PATH=$PWD/target/release:$PWD/target/debug:$PATH
-# test_python MINOR: status 75, which pytest has not, if pytest could not be had. Changes the directory.
+
+# test_python MINOR: status 75, which pytest has not, if pytest could not be had. Changes the directory, so it
+# is to run in a shell of its own.
 test_python() {
     local at=$place/$1
     local venv=$at/venv
@@ -141,6 +143,7 @@ test_python() {
 }
 
 tested=0
+
 # finish_python MINOR: waits for its tests and shows what they said.
 finish_python() {
     local status=0
@@ -153,13 +156,13 @@ finish_python() {
     *) exit $status ;;
     esac
 }
+
 # Two at a time: most tests run in one thread.
 declare -A running
 previous=
 for minor in "${minors[@]}"; do
     mkdir "$place/$minor"
-    # A condition would keep -e from ending it.
-    (set -e; test_python "$minor") >"$place/$minor.log" 2>&1 &
+    test_python "$minor" >"$place/$minor.log" 2>&1 &
     running[$minor]=$!
     [[ ! $previous ]] || finish_python "$previous"
     previous=$minor
