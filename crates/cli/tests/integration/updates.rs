@@ -43,7 +43,7 @@ fn fetched_bytes(old: &[u8], new: &[u8]) -> usize {
 
 /// Multiplier of the sum of a window: odd, and with its bits spread.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What the first byte of a window has been multiplied by when it leaves.
+/// Factor of the first byte of a window when it leaves.
 const LEAVING: u64 = {
     let mut power = 1_u64;
     let mut byte = 0;
