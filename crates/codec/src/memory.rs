@@ -30,11 +30,13 @@ impl Choice {
             #[cfg(feature = "lz4")]
             Settings::Lz4hc { level: crate::lz4::OPTIMAL.. } => crate::lz4::optimal_memory(block_len),
             Settings::Lz4hc { .. } => 256 * KIB,
-            // Sorted positions and sequences of our own parser, in small blocks.
-            Settings::Zstd { level: 14.., .. } if block_len <= 128 * KIB => 1536 * KIB + block_len.max(16 * KIB) * 40,
+            // Sorted positions and sequences of our own parser, in small blocks, and the library's for tables.
+            Settings::Zstd { level: 14.., .. } if block_len <= 128 * KIB => {
+                1536 * KIB + block_len.max(16 * KIB) * 40 + zstd_of(block_len)
+            }
             // Larger ones are sorted up to five times if all positions of a block begin alike, and usually twice.
-            Settings::Zstd { level: 15.., .. } if block_len <= 256 * KIB => 3072 * KIB + block_len * 64,
-            Settings::Zstd { level: 18.., .. } if block_len <= KIB * KIB => 3072 * KIB + block_len * 64,
+            Settings::Zstd { level: 15.., .. } if block_len <= 256 * KIB => own_large_zstd(block_len),
+            Settings::Zstd { level: 18.., .. } if block_len <= KIB * KIB => own_large_zstd(block_len),
             Settings::Zstd { .. } => zstd_of(block_len),
         };
         let decoder = match self.settings {
@@ -70,6 +72,11 @@ impl Choice {
 /// Memory of the library's encoder of Zstandard at its densest levels; lower ones need less.
 fn zstd_of(block_len: usize) -> usize {
     1536 * KIB + block_len.max(16 * KIB) * 16
+}
+
+/// Memory of our own encoder of Zstandard for blocks above 128 KiB, and of the library's for tables.
+fn own_large_zstd(block_len: usize) -> usize {
+    3072 * KIB + block_len * 64 + zstd_of(block_len)
 }
 
 /// Memory of the window, search trees and price tables of one LZMA encoder, ours or liblzma's.

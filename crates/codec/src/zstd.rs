@@ -210,6 +210,9 @@ mod tests {
             for len in [block / 8 * 7, block] {
                 own.encode(&src[..len], &mut dst).unwrap();
                 own.encode(&vec![0; len], &mut dst).unwrap();
+                // A table, which the library encodes, too.
+                let table: Vec<u8> = (0..=len as u32 / 4).flat_map(u32::to_le_bytes).collect();
+                own.encode(&table[..len], &mut dst).unwrap();
             }
             return own.allocated();
         }

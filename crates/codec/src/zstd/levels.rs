@@ -171,6 +171,44 @@ mod tests {
         assert_eq!(replaced, 4 + 3 + 2 + 10 + 18 + 8 + 5);
     }
 
+    /// Numbers that count up, in several widths and spellings.
+    fn tables() -> Vec<(&'static str, Vec<u8>)> {
+        /// Bytes of a table.
+        const LEN: usize = 1 << 20;
+        let of_records = |record: &dyn Fn(u32) -> Vec<u8>| {
+            let mut table: Vec<u8> = (0..).flat_map(record).take(LEN).collect();
+            table.truncate(LEN);
+            table
+        };
+        vec![
+            ("lines", of_records(&|number| format!("{number}\n").into())),
+            ("four bytes", of_records(&|number| number.to_le_bytes().into())),
+            ("multiples", of_records(&|number| (number * 7).to_le_bytes().into())),
+            ("eight bytes", of_records(&|number| u64::from(number).to_le_bytes().into())),
+            ("big endian", of_records(&|number| (5_000_000 + u64::from(number)).to_be_bytes().into())),
+            ("rows", of_records(&|number| format!("{number},{},row {number}\n", 2 * number).into())),
+        ]
+    }
+
+    #[test]
+    fn tables_are_hardly_larger_than_with_the_preset() {
+        let mut dst = vec![0; MIB + 1000];
+        for (name, table) in tables() {
+            for (level, block_len) in [(15, LARGE), (19, LARGE), (18, HUGE), (18, MIB), (22, MIB)] {
+                let mut encoder = format!("zstd:{level}").parse::<Choice>().unwrap().encoder(block_len).unwrap();
+                let mut ours = 0;
+                let mut preset = 0;
+                for block in table.chunks(block_len) {
+                    let len = encoder.encode(block, &mut dst).unwrap().unwrap();
+                    assert!(zstd_safe::decompress(&mut vec![0; block_len], &dst[..len]) == Ok(block.len()));
+                    ours += len;
+                    preset += zstd_safe::compress(&mut dst[..], block, level).unwrap();
+                }
+                assert!(ours * 100 <= preset * 101, "{name}, level {level} of {block_len}: {ours}, preset {preset}");
+            }
+        }
+    }
+
     #[test]
     fn huge_blocks_keep_the_presets() {
         for level in -5..=22 {

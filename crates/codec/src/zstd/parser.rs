@@ -21,6 +21,9 @@ const NODES: usize = RUN + LENS + 2;
 /// Greatest number of sequences between two looks at the prices.
 const STEADY: u32 = 64;
 
+/// Number of sequences after which prices say what sequences cost in this block: as many as are between two looks at them.
+const SETTLED: u32 = 64;
+
 /// In large blocks, number of lengths of a match that do not pay before the shorter ones are given up.
 const FAILURES: u32 = 8;
 /// In large blocks, a position is not left out if the one after the next costs more than this in addition.
@@ -34,6 +37,8 @@ pub(super) struct ZstdSequence {
     pub(super) len: u32,
     /// Bytes between the match and what it repeats, or 0.
     pub(super) offset: u32,
+    /// True if the offset is one of the last three.
+    pub(super) is_repeat: bool,
 }
 
 /// The cheapest way found to a position.
@@ -142,6 +147,14 @@ impl ZstdParser {
         self.ahead.0 = usize::MAX;
     }
 
+    /// Computes prices from what was counted so far.
+    fn update_prices(&mut self, large: bool) {
+        // In a table of numbers that count up, a match costs about as much as literals until its offset repeats. If
+        // matches cost more from the start, none is chosen, and prices never learn that repeats are cheap: numbers of
+        // four bytes would take 2.7 times as much.
+        self.prices.update(&self.counts, self.effort.nice, large && self.priced >= SETTLED);
+    }
+
     /// Returns the memory held, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
@@ -159,18 +172,19 @@ impl ZstdParser {
         sequences: &mut Vec<ZstdSequence>,
     ) {
         self.anchor = at;
-        self.prices.update(&self.counts, self.effort.nice, LARGE);
+        self.update_prices(LARGE);
         while at < stop {
             at = self.run::<LARGE>(finder, at, stop, sequences);
             // Often in the beginning, when every sequence changes the prices.
             if self.since > STEADY.min(self.priced / 8) {
                 self.priced += self.since;
                 self.since = 0;
-                self.prices.update(&self.counts, self.effort.nice, LARGE);
+                self.update_prices(LARGE);
             }
         }
         if self.anchor < stop {
-            sequences.push(ZstdSequence { literals: (stop - self.anchor) as u32, len: 0, offset: 0 });
+            let literals = (stop - self.anchor) as u32;
+            sequences.push(ZstdSequence { literals, len: 0, offset: 0, is_repeat: false });
         }
     }
 
@@ -264,7 +278,7 @@ impl ZstdParser {
         self.repeats = after(self.repeats, offset, after_literals);
         self.counts.add(&data[self.anchor..][..literals as usize], len, offset);
         self.since += 1;
-        sequences.push(ZstdSequence { literals, len, offset: distance });
+        sequences.push(ZstdSequence { literals, len, offset: distance, is_repeat: offset <= 3 });
         self.anchor += (literals + len) as usize;
     }
 
