@@ -83,3 +83,35 @@ fn packed_entries_are_listed() {
     let told = fail(dir, 2, &[&build[..], &["--list", "--json"]].concat());
     assert!(told.contains("--list=FILE"), "{told}");
 }
+
+#[test]
+fn a_list_replaces_nothing_that_it_should_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    let made = Command::new("tar").args(["-cf", "some.tar", "-C", "root", "etc/motd"]).current_dir(dir).output();
+    assert!(made.unwrap().status.success());
+    let archive = std::fs::read(dir.join("some.tar")).unwrap();
+    std::fs::write(dir.join("kept"), "precious").unwrap();
+    for (list, status, why) in [
+        ("--list=some.tar", 2, "some.tar is a source"),
+        ("--list=./some.tar", 2, "some.tar is a source"),
+        ("--list=i", 2, "i is the image"),
+        ("--list=kept", 1, "kept exists; --force replaces it"),
+    ] {
+        let told = fail(dir, status, &["build", "some.tar", "-q", "-o", "i", list]);
+        assert!(told.contains(why), "{list}: {told}");
+        assert!(!dir.join("i").exists(), "{list}");
+    }
+    assert_eq!(std::fs::read(dir.join("some.tar")).unwrap(), archive);
+    assert_eq!(std::fs::read(dir.join("kept")).unwrap(), b"precious");
+    succeed(dir, &["build", "some.tar", "-q", "-o", "i", "-f", "--list=kept"]);
+    assert_eq!(std::fs::read(dir.join("kept")).unwrap(), b"etc\netc/motd\n");
+    // A list within a source is not packed when it is replaced.
+    for force in [&[][..], &["-f"], &["-f"]] {
+        succeed(dir, &[&["build", "root", "-q", "-o", "j", "--list=root/list"], force].concat());
+    }
+    assert!(!succeed(dir, &["list", "j"]).contains("list\n"));
+    let full = fail(dir, 1, &["build", "some.tar", "-q", "-o", "k", "--list=/dev/full"]);
+    assert!(full.contains("/dev/full: cannot write"), "{full}");
+}

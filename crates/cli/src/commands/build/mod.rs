@@ -43,6 +43,7 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     let mut plan = args.resolve(epoch.as_deref())?;
     plan.request.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
     refuse_to_lose_data(&plan)?;
+    listed::check_target(&plan)?;
     complete_request(&mut plan)?;
     // Before the output is looked at: what is in its way is a line of the report.
     if plan.dry_run {
@@ -156,6 +157,7 @@ pub(super) fn complete_request(plan: &mut BuildPlan) -> Result<()> {
         // An image that is redirected into a source must not contain itself.
         plan.request.scan.leave_out.extend(stdout::own_file());
     }
+    plan.request.scan.leave_out.extend(listed::replaced_file(plan));
     let rules = read_rules(plan)?;
     use_recipes(plan, &rules)?;
     plan.request.rules = rules;
@@ -221,7 +223,7 @@ pub(super) fn fill_tree(
 ) -> packfs_image::Result<Plan> {
     let filled = plan.request.fill(plan.output_file(), store, progress, notes)?;
     if let Some(file) = &plan.list {
-        listed::write_paths(&filled.tree, file)?;
+        listed::write_paths(&filled.tree, file, plan.request.target.common().force)?;
     }
     Ok(filled)
 }
