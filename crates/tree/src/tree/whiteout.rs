@@ -64,13 +64,26 @@ impl WhiteoutPolicy {
         let hidden = &name[WHITEOUT_PREFIX.len()..];
         if name == OPAQUE_MARK {
             set_xattr(tree, dir, OPAQUE_XATTR, b"y");
-        } else if !hidden.starts_with(WHITEOUT_PREFIX) && tree.child(dir, hidden)?.is_none() {
-            // Others, as `.wh..wh.plnk`, are AUFS's own; a file beside its mark is newer than the mark.
-            let nothing = Kind::Char(DeviceNumber::WHITEOUT);
-            tree.add(dir, hidden, InodeAttributes { mode: 0, ..mark }, nothing, ConflictPolicy::Refuse)?;
+        } else if !hidden.starts_with(WHITEOUT_PREFIX) {
+            // Others, as `.wh..wh.plnk`, are AUFS's own.
+            hide_lower(tree, dir, hidden, mark)?;
         }
         Ok(())
     }
+}
+
+/// Hides what lower layers have under a name. What the layer itself has there is newer than the mark, and stays.
+fn hide_lower(tree: &mut Tree, dir: Ino, name: &[u8], mark: InodeAttributes) -> Result<()> {
+    match tree.child(dir, name)? {
+        // Two directories are merged, unless the upper one says that it is not.
+        Some(newer) if tree.is_dir(newer) => set_xattr(tree, newer, OPAQUE_XATTR, b"y"),
+        Some(_) => {}
+        None => {
+            let nothing = Kind::Char(DeviceNumber::WHITEOUT);
+            tree.add(dir, name, InodeAttributes { mode: 0, ..mark }, nothing, ConflictPolicy::Refuse)?;
+        }
+    }
+    Ok(())
 }
 
 impl Tree {
@@ -151,6 +164,21 @@ mod tests {
         let set = changed.xattrs.get(changed.inode(changed.lookup(b"d").unwrap()).xattrs);
         let of = |name: &[u8]| set.iter().find(|(other, _)| **other == *name).map(|(_, value)| value.to_vec());
         assert_eq!((of(b"trusted.overlay.opaque"), of(b"trusted.overlay.origin")), (Some(b"y".to_vec()), Some(vec![])));
+    }
+
+    #[test]
+    fn a_directory_that_replaces_a_deleted_one_hides_it() {
+        for (whiteouts, opaque) in [(WhiteoutPolicy::Overlay, true), (WhiteoutPolicy::Strip, false)] {
+            let mut changed = tree();
+            let file = Kind::File { size: 0, data: FileData::Empty };
+            changed.add(ROOT, b".wh.d", InodeAttributes::IMPLICIT_DIR, file, ConflictPolicy::Refuse).unwrap();
+            // Its own mark would hide what is below it anyway.
+            changed.remove(changed.lookup(b"d").unwrap(), OPAQUE_MARK).unwrap();
+            whiteouts.apply(&mut changed).unwrap();
+            let dir = changed.lookup(b"d").unwrap();
+            assert_eq!(changed.is_opaque(changed.meta(dir).xattrs), opaque, "{whiteouts:?}");
+            assert!(changed.lookup(b"d/kept").is_some() && changed.lookup(b".wh.d").is_none(), "{whiteouts:?}");
+        }
     }
 
     #[test]
