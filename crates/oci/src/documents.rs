@@ -97,6 +97,18 @@ impl Platform {
         self.os == wanted.os && self.architecture == wanted.architecture && is_variant
     }
 
+    /// Returns the platform as an index lists it, by which clients choose, with what only the configuration says.
+    pub(crate) fn completed_by(&self, config: Option<Platform>) -> Self {
+        let mut platform = self.clone();
+        if let Some(config) = config {
+            platform.variant = platform.variant.or(config.variant);
+            if platform.os_features.is_empty() {
+                platform.os_features = config.os_features;
+            }
+        }
+        platform
+    }
+
     pub(crate) fn require_erofs(&mut self) {
         if !self.os_features.iter().any(|feature| feature == EROFS_FEATURE) {
             self.os_features.push(EROFS_FEATURE.into());
@@ -247,6 +259,19 @@ impl ImageConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_index_lists_counts_more_than_the_configuration() {
+        let listed = Platform::parse("linux/arm/v7").unwrap();
+        let features = vec!["erofs".to_owned()];
+        for (config, expected) in [("linux/arm", "linux/arm/v7"), ("linux/arm/v6", "linux/arm/v7")] {
+            let config = Platform { os_features: features.clone(), ..Platform::parse(config).unwrap() };
+            let platform = listed.completed_by(Some(config));
+            assert_eq!((platform.to_string().as_str(), &platform.os_features), (expected, &features));
+        }
+        assert_eq!(Platform::parse("linux/arm").unwrap().completed_by(Some(listed.clone())), listed);
+        assert_eq!(listed.completed_by(None), listed);
+    }
 
     #[test]
     fn platforms_are_parsed_and_meant() {

@@ -403,7 +403,7 @@ impl<'o> OpenSource<'o> {
         let name = descriptor.digest.to_string();
         if !INDEXES.contains(&descriptor.media_type.as_str()) {
             let manifest: Manifest = parse(&name, bytes)?;
-            return self.read_platform(&name, manifest, image);
+            return self.read_platform(descriptor, manifest, image);
         }
         if depth == NESTING_MAX {
             return Err(Error::damaged(name, format!("indexes are nested more than {NESTING_MAX} deep")));
@@ -432,18 +432,21 @@ impl<'o> OpenSource<'o> {
     }
 
     /// Reads the configuration that a manifest names; adds it with its layers to the image if its platform is wanted.
-    fn read_platform(&self, name: &str, manifest: Manifest, image: &mut SourceImage) -> Result<()> {
+    fn read_platform(&self, descriptor: &Descriptor, manifest: Manifest, image: &mut SourceImage) -> Result<()> {
         let bytes = self.read_found(&manifest.config, &self.files.find_blob(&manifest.config)?)?;
         let config_name = manifest.config.digest.to_string();
         let config = ImageConfig::parse(&bytes).map_err(|why| Error::damaged(&config_name, why))?;
         let diff_ids = config.diff_ids().map_err(|why| Error::unsupported(&config_name, why))?;
-        let platform = config.platform();
+        let platform = match &descriptor.platform {
+            Some(listed) => Some(listed.completed_by(config.platform())),
+            None => config.platform(),
+        };
         let platform = platform.ok_or_else(|| Error::damaged(&config_name, "it names no architecture or no os"))?;
         // Once more, as an index need not name platforms, and a manifest without an index never does.
         if !image.wants(&platform, &self.options.platforms) {
             return Ok(());
         }
-        check_layers(name, manifest.layers.len(), diff_ids.len())?;
+        check_layers(&descriptor.digest.to_string(), manifest.layers.len(), diff_ids.len())?;
         let mut layers = Vec::new();
         for (descriptor, diff_id) in manifest.layers.into_iter().zip(diff_ids) {
             self.options.layer_form.check(&descriptor)?;
