@@ -210,7 +210,16 @@ impl EmbeddedSignature {
     /// # Errors
     /// [`SignatureError::OtherSigner`], [`SignatureError::UntrustedSigner`], or [`SignatureError::BadSignature`].
     pub fn verify(&self, certificates: &[SignerCertificate]) -> Result<(), SignatureError> {
-        if all_signed(&trusted_signers(&self.signers, certificates)?, &self.content)? {
+        let signers = trusted_signers(&self.signers, certificates)?;
+        // OpenSSL goes by the certificate within the signature, and asks only then whether it is trusted.
+        let is_other = |signer: &TrustedSigner<'_>, own: &SignerCertificate| {
+            is_named(own, &signer.info.sid) && own.certificate != signer.certificate.certificate
+        };
+        if signers.iter().any(|signer| self.certificates.iter().any(|own| is_other(signer, own))) {
+            let why = "the certificate in it has the name of the given one, but is another, or was changed";
+            return Err(SignatureError::BadSignature(why));
+        }
+        if all_signed(&signers, &self.content)? {
             return Ok(());
         }
         let why = "what it contains was changed, or signed with another key than that of the certificate";

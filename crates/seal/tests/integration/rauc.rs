@@ -292,6 +292,29 @@ fn every_mistake_in_a_bundle_has_its_name_and_its_effect() {
     assert_eq!(names(&dir.examine(Some(&dir.certificate))), ["bad-signature"]);
 }
 
+#[test]
+fn the_certificate_within_a_bundle_counts() {
+    let test = "the_certificate_within_a_bundle_counts";
+    let Some(dir) = BundleDir::new(test) else { return };
+    let with_rauc = have(test, "rauc");
+    run(dir.dir.path(), "openssl", &["x509", "-in", "key.crt", "-outform", "der", "-out", "key.der"]);
+    let inside = fs::read(dir.path("key.der")).unwrap();
+    // Its signature, by itself: the name stays that of the trusted one, and so does the key.
+    for back in [10, 200] {
+        dir.seal(&str::to_owned);
+        dir.edit(|_, cms| {
+            let at = cms.windows(inside.len()).position(|bytes| bytes == inside).unwrap();
+            cms[at + inside.len() - back] ^= 1;
+        });
+        assert_eq!(names(&dir.examine(Some(&dir.certificate))), ["bad-signature"], "{back} bytes before its end");
+        if with_rauc {
+            let info = ["info", "--keyring=key.crt", BUNDLE];
+            let told = std::process::Command::new("rauc").args(info).current_dir(&dir.dir).output().unwrap();
+            assert!(!told.status.success(), "{told:?}");
+        }
+    }
+}
+
 const BY_KEY: [&str; 4] = ["-signer", "key.crt", "-inkey", "key.pem"];
 const BY_OTHER: [&str; 4] = ["-signer", "other.crt", "-inkey", "other.pem"];
 
