@@ -96,13 +96,19 @@ impl HttpRequest {
 
     /// Looks at the headers that concern the connection.
     fn take_headers(&mut self) -> Result<(), RequestRefusal> {
-        // A body would be read as the next request (request smuggling), so the connection ends here.
-        if self.header("transfer-encoding").is_some() || self.header("content-length").is_some_and(|len| len != b"0") {
+        // A body would be read as the next request (request smuggling), so the connection ends here. Every header counts:
+        // of two lengths, a proxy may have believed the other one.
+        let mut lengths = self.headers.iter().filter(|(name, _)| name == "content-length");
+        if self.header("transfer-encoding").is_some() || lengths.any(|(_, length)| length != b"0") {
             return Err(RequestRefusal(413, "requests have no body here"));
         }
         let mut hosts = self.headers.iter().filter(|(name, _)| name == "host");
         let host = match (hosts.next(), hosts.next()) {
-            (Some((_, host)), None) => String::from_utf8(host.clone()).ok(),
+            (Some((_, host)), None) => match String::from_utf8(host.clone()) {
+                Ok(host) => Some(host),
+                // Without a name, the request would count as one of HTTP/1.0, which is not checked.
+                Err(_) => return Err(RequestRefusal(400, "the Host is not a name")),
+            },
             (None, None) if !self.mode.is_1_1 => None,
             // Two hosts, of which a proxy may have checked the other one, are refused (RFC 9112, section 3.2).
             _ => return Err(RequestRefusal(400, "exactly one Host is needed")),
@@ -185,6 +191,7 @@ mod tests {
             ("GET * HTTP/1.1\nHost: h\n\n", 400),
             ("GET / HTTP/1.1\nHost : h\n\n", 400),
             ("GET / HTTP/1.1\nHost: h\nContent-Length: 3\n\n", 413),
+            ("GET / HTTP/1.1\nHost: h\nContent-Length: 0\nContent-Length: 3\n\nabc", 413),
             ("GET / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n", 413),
             ("\u{16}\u{3}\u{1}\n\n", 400),
         ];
@@ -192,5 +199,7 @@ mod tests {
             let refused = parse(head).map(|found| found.is_some());
             assert_eq!(refused.map_err(|RequestRefusal(status, _)| status), Err(status), "{head}");
         }
+        let refused = HttpRequest::parse(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n").map(|_| ());
+        assert_eq!(refused.map_err(|RequestRefusal(status, _)| status), Err(400));
     }
 }
