@@ -32,12 +32,13 @@ enum BlockLength {
 pub(super) fn check(
     reader: &SquashfsReader,
     inodes: TableInodes,
-    (part, threads): (Part, usize),
+    part: Part,
+    threads: usize,
     progress: &Progress,
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     let complete = inodes.complete;
-    let mut pieces = pieces(reader, inodes, report)?;
+    let mut pieces = stored_blocks(reader, inodes, report)?;
     // Layout is checked whole, before a part is chosen: overlaps may cross parts.
     check_layout(reader, &pieces, complete, report)?;
     let len = u128::from(reader.superblock.bytes_used);
@@ -48,13 +49,18 @@ pub(super) fn check(
     let block_size = reader.superblock.block_size as usize;
     // Large enough that threads do not wait for each other.
     let jobs = pieces.chunks((JOB_LEN / block_size).max(1));
-    in_order(threads, jobs, report, |job, buf| decode(reader, job, buf, progress))
+    in_order(threads, jobs, report, |job, buf| decode_blocks(reader, job, buf, progress))
 }
 
-/// Decodes pieces; returns damage and unusual properties.
-fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, progress: &Progress) -> Vec<CheckRemark> {
+/// Decodes blocks; returns damage and unusual properties.
+fn decode_blocks(
+    reader: &SquashfsReader,
+    pieces: &[StoredBlock],
+    buf: &mut Vec<u8>,
+    progress: &Progress,
+) -> Vec<CheckRemark> {
     let mut found = Vec::new();
-    // Of full length also for fragments, whose length is not known.
+    // The length of a fragment is not known, so there is room for a whole block.
     buf.resize(reader.superblock.block_size as usize, 0);
     for StoredBlock { stored, len } in pieces {
         // Also within a job, which may take a while.
@@ -65,7 +71,7 @@ fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, pr
         let blocks = &reader.metadata.blocks;
         let result = match len {
             BlockLength::Exactly(len) => blocks.verify_exact(*stored, &mut buf[..*len]),
-            BlockLength::AtLeast(len) => at_least(*stored, blocks.verify(*stored, buf), *len),
+            BlockLength::AtLeast(len) => require_at_least(*stored, blocks.verify(*stored, buf), *len),
         };
         found.extend(match result {
             Ok(decoded) => {
@@ -78,7 +84,7 @@ fn decode(reader: &SquashfsReader, pieces: &[StoredBlock], buf: &mut Vec<u8>, pr
     found
 }
 
-fn at_least(stored: LocatedBlock, decoded: Result<DecodedStream>, used: u64) -> Result<DecodedStream> {
+fn require_at_least(stored: LocatedBlock, decoded: Result<DecodedStream>, used: u64) -> Result<DecodedStream> {
     let decoded = decoded?;
     // A fragment may be longer than what files use of it: some writers leave unused tails.
     if decoded.len as u64 >= used {
@@ -89,13 +95,16 @@ fn at_least(stored: LocatedBlock, decoded: Result<DecodedStream>, used: u64) -> 
 }
 
 /// Returns all stored blocks, by address.
-fn pieces(reader: &SquashfsReader, inodes: TableInodes, report: &mut FindingCollector<'_>) -> Result<Vec<StoredBlock>> {
+fn stored_blocks(
+    reader: &SquashfsReader,
+    inodes: TableInodes,
+    report: &mut FindingCollector<'_>,
+) -> Result<Vec<StoredBlock>> {
     let block_size = reader.superblock.block_size;
     let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
     for (start, data) in inodes.blocks {
         let stored = map::stored("data block", start, data.word, block_size);
-        // Already reported if it reaches past the end of the image.
-        // It would be reported twice, for the file and for the block.
+        // A block that reaches past the end of the image was already reported with its file.
         let inside = |stored: &LocatedBlock| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
         if let Some(stored) = report.take(stored)?.filter(inside) {
             pieces.push(StoredBlock { stored, len: BlockLength::Exactly(data.len) });
@@ -113,6 +122,24 @@ fn pieces(reader: &SquashfsReader, inodes: TableInodes, report: &mut FindingColl
     Ok(pieces)
 }
 
+/// The bytes up to the largest end of a block so far, within which others may lie.
+#[derive(Debug, Clone, Copy)]
+struct CoveredBytes {
+    end: u64,
+    /// True if the block that ends there is uncompressed, so that all its bytes are data. Decoders of most codecs stop at
+    /// the end of the stream, whatever follows it.
+    is_raw: bool,
+}
+
+impl CoveredBytes {
+    fn add(&mut self, stored: LocatedBlock) {
+        let end = stored.start + stored.len as u64;
+        if end > self.end {
+            *self = CoveredBytes { end, is_raw: stored.raw };
+        }
+    }
+}
+
 /// Checks that blocks do not overlap, and that gaps between them are zeros.
 fn check_layout(
     reader: &SquashfsReader,
@@ -121,24 +148,23 @@ fn check_layout(
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     let data_end = reader.superblock.inode_table;
-    let mut end = reader.superblock.data_start;
-    let mut before_raw = true;
+    let mut covered = CoveredBytes { end: reader.superblock.data_start, is_raw: true };
     for StoredBlock { stored, .. } in pieces {
-        if stored.start < end && before_raw {
+        let end = covered.end;
+        if stored.start < end && covered.is_raw {
             report.add(stored.structure, stored.start, format!("it overlaps the block that ends at byte {end}"));
         } else if stored.start < end {
-            // Decoders of most codecs stop at the end of the stream, whatever follows it.
             report.note(stored.structure, stored.start, format!("a compressed block before it ends at byte {end}"));
         } else if complete {
             // Otherwise the bytes may belong to an inode that was not found.
             check_gap(reader, end, stored.start, report)?;
         }
-        // The largest end so far: a block may lie within an earlier one.
-        (end, before_raw) = (end.max(stored.start + stored.len as u64), stored.raw);
+        covered.add(*stored);
     }
+    let end = covered.end;
     if end > data_end {
         let text = format!("data blocks reach up to byte {end}");
-        if before_raw {
+        if covered.is_raw {
             report.add("inode table", data_end, text);
         } else {
             report.note("inode table", data_end, text);
@@ -166,4 +192,23 @@ fn check_gap(reader: &SquashfsReader, start: u64, end: u64, report: &mut Finding
         at += len as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_that_reaches_farthest_decides() {
+        let block = |start, len, raw| LocatedBlock { structure: "data block", start, len, raw };
+        // Of blocks within a longer one, neither the end nor the coding counts.
+        for is_raw in [true, false] {
+            let mut covered = CoveredBytes { end: 0, is_raw: !is_raw };
+            covered.add(block(0, 100, is_raw));
+            covered.add(block(10, 10, !is_raw));
+            assert_eq!((covered.end, covered.is_raw), (100, is_raw));
+            covered.add(block(90, 20, !is_raw));
+            assert_eq!((covered.end, covered.is_raw), (110, !is_raw));
+        }
+    }
 }
