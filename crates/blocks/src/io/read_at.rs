@@ -100,7 +100,9 @@ impl ReadAt for FileAt {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut got = 0;
         while got < buf.len() {
-            let Some(at) = self.start.checked_add(offset).and_then(|at| at.checked_add(got as u64)) else { break };
+            let at = self.start.checked_add(offset).and_then(|at| at.checked_add(got as u64));
+            // The system calls a greater offset an invalid argument. Damaged images have them, and no file reaches there.
+            let Some(at) = at.filter(|at| i64::try_from(*at).is_ok()) else { break };
             match self.file.read_at(&mut buf[got..], at) {
                 Ok(0) => break,
                 Ok(n) => got += n,
@@ -200,6 +202,9 @@ mod tests {
         let mut buf = vec![0; 8];
         let got = bytes.read_at(&mut buf, 1).unwrap();
         buf.truncate(got);
+        for offset in [5, 1 << 63, u64::MAX] {
+            assert_eq!(bytes.read_at(&mut [0; 2], offset).unwrap(), 0, "at {offset}");
+        }
         assert!(!bytes.is_empty() && bytes.read_exact_at(&mut [0; 8], 0).is_err());
         (bytes.len(), buf)
     }
