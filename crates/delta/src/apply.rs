@@ -42,8 +42,9 @@ pub struct AppliedPatch {
 /// [`Error::WrongOld`]; [`Error::OtherEncoder`]; [`Error::WrongResult`] if what was written must be thrown away;
 /// [`Error::Image`] for a damaged patch; [`Error::Io`]; [`Error::Interrupted`].
 pub fn apply_patch(old: &dyn ReadAt, patch: &Patch, out: &mut dyn Write, effort: &PatchEffort) -> Result<AppliedPatch> {
-    // The old file is read once for its digest; what is copied from it later counts as the new file.
-    Progress::add(&effort.progress.total, old.len() + patch.new_file().len);
+    // Two passes: reading the old file for its digest, without what follows it in a partition, then writing the new one,
+    // which includes what is copied.
+    Progress::add(&effort.progress.total, patch.old().len + patch.new_file().len);
     effort.progress.enter(Phase::Read);
     check_old(old, patch, effort)?;
     // Before the first byte is written: an encoder that differs would show only at the end, as a wrong digest.
@@ -61,8 +62,8 @@ pub fn apply_patch(old: &dyn ReadAt, patch: &Patch, out: &mut dyn Write, effort:
     })
 }
 
-/// Fails if the old file is another one. It may go on after the bytes that the patch is for, as a partition does after an
-/// image.
+/// Fails unless the old file begins with the bytes that the patch was made from. More may follow, as in a partition
+/// that is longer than its image.
 fn check_old(old: &dyn ReadAt, patch: &Patch, effort: &PatchEffort) -> Result<()> {
     let expected = patch.old();
     // A longer file may be right, a shorter one cannot be.
