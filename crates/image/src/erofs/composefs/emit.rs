@@ -291,8 +291,9 @@ impl<'t> ImageEmitter<'t> {
         out.extend_from_slice(&body);
         match &kind {
             Some((_, Kind::Dir)) => {
-                let tail = parts(self.order.entries(self.tree, number)).find(|part| part.is_tail);
-                tail.iter().for_each(|part| self.put_part(part, out));
+                if let Some(tail) = parts(self.order.entries(self.tree, number)).find(|part| part.is_tail) {
+                    self.put_part(&tail, out);
+                }
             }
             Some((_, Kind::Symlink(target))) if shape.tail > 0 => out.extend_from_slice(target),
             Some((ino, Kind::File { size: size @ 1.., .. })) => match self.content(*ino, *size)? {

@@ -62,8 +62,8 @@ pub(super) struct InodeData<'r> {
     /// Position of the inode's map.
     place: MetadataAddress,
     /// True if parts of it may be in the packed inode.
-    fragments: bool,
-    /// For the packed inode.
+    may_have_fragments: bool,
+    /// Extents read lately, if this is the packed inode.
     recent: Option<&'r RecentExtents>,
 }
 
@@ -99,10 +99,11 @@ pub(super) fn read_file(reader: &ErofsReader, inode: &Inode, buf: &mut [u8], off
 /// See [`Image::extents`](crate::Image::extents). Compressed extents decode to at most 12 MiB;
 /// plain data is cut into pieces.
 pub(super) fn extents(reader: &ErofsReader, inode: &Inode) -> Result<Vec<Extent>> {
-    let mut pieces = FoundExtents { out: Vec::new(), most: PIECE.max((inode.size / PIECES).next_multiple_of(PIECE)) };
+    let mut pieces =
+        FoundExtents { out: Vec::new(), piece_max: PIECE.max((inode.size / PIECES).next_multiple_of(PIECE)) };
     // An empty file need not have an index at all.
     if inode.size > 0 {
-        InodeData::open(reader, inode)?.pieces(0, inode.size, 0, &mut pieces)?;
+        InodeData::open(reader, inode)?.add_pieces(0, inode.size, 0, &mut pieces)?;
     }
     Ok(pieces.out)
 }
@@ -119,14 +120,18 @@ impl<'r> InodeData<'r> {
             payload: inode.payload.byte,
             block_bits: reader.superblock.block_bits(),
         };
-        // They hold fragments and inodes of others, and would lead back to themselves.
-        let special = [&reader.packed, &reader.metabox].into_iter().flatten().any(|other| other.nid == inode.nid);
+        // The packed inode and the metabox have no fragments: these would lead back to themselves.
+        let is_special = [&reader.packed, &reader.metabox].into_iter().flatten().any(|other| other.nid == inode.nid);
         let map = ExtentMap::open(&source, &facts)?;
-        Ok(InodeData { source, map, place: inode.place, fragments: !special, recent: None })
+        Ok(InodeData { source, map, place: inode.place, may_have_fragments: !is_special, recent: None })
     }
 
-    /// Calls `wrong` for each defect in the inode's map; returns true if it has uncompressed extents of several blocks. An
-    /// error is damage that stopped the check. The data itself is not read.
+    /// Calls `wrong` for each defect in the inode's map, whose data is not read; returns true if the map has
+    /// uncompressed extents of several blocks.
+    ///
+    /// # Errors
+    ///
+    /// Damage that stopped the check.
     pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<bool> {
         let superblock = &self.source.reader.superblock;
         // Without records, LZ4 is implied.
@@ -165,7 +170,7 @@ impl<'r> InodeData<'r> {
                 Some(at) => extent.logical == at,
                 None => extent.logical <= offset,
             };
-            // A walk that does not get on would never end.
+            // Without progress the walk would never end.
             if !continues || extent.len == 0 {
                 let at = at.unwrap_or(offset);
                 return Err(self.error(format!("its extent at byte {} does not begin at byte {at}", extent.logical)));
@@ -207,7 +212,7 @@ impl<'r> InodeData<'r> {
                 None => {
                     let (part, rest) = buf.split_at_mut(n);
                     match self.cluster(&extent).filter(|_| extent.logical > begin) {
-                        // Who comes from the extent before will go on after this part.
+                        // The read came from the extent before, so the next one probably continues in this one.
                         Some(cluster) => self.source.reader.read_cluster(cluster, 0, part, DecodeDepth::Whole)?,
                         None => self.read_extent(&extent, skip, part)?,
                     }
@@ -230,7 +235,7 @@ impl<'r> InodeData<'r> {
     /// Reads an extent for a check; if it is compressed, `out` must have room for all of it.
     /// Refuses data that Linux cannot read, or reads as other bytes.
     pub(super) fn verify_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
-        // A part of an extent is read like that of anybody else: a check asks for whole ones.
+        // A check asks for whole compressed extents; everything else is read as usual.
         match self.cluster(extent).filter(|cluster| cluster.len == out.len()) {
             Some(cluster) => self.source.reader.verify(cluster, out),
             None => self.read_extent(extent, skip, out),
@@ -251,7 +256,7 @@ impl<'r> InodeData<'r> {
             }
             PieceStorage::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
             PieceStorage::Packed { .. } => {
-                // A length that no buffer has.
+                // No buffer is that long.
                 let bad = || self.error("an extent exceeds the maximum length");
                 let cluster = self.cluster(extent).ok_or_else(bad)?;
                 // Straight into the buffer, without the cache.
@@ -259,7 +264,7 @@ impl<'r> InodeData<'r> {
                     return reader.decode(&[cluster], out);
                 }
                 let from = usize::try_from(skip).unwrap_or(usize::MAX);
-                // Decoding ends with the extent, whatever its stream goes on with.
+                // Bytes after the extent are not of this file, even if the stream has more.
                 from.checked_add(out.len()).filter(|end| *end <= cluster.len).ok_or_else(bad)?;
                 reader.read_cluster(cluster, from, out, DecodeDepth::Wanted)
             }
@@ -306,8 +311,8 @@ impl<'r> InodeData<'r> {
     /// Returns the packed inode, which must have `len` bytes from `offset` on.
     pub(super) fn packed_inode(&self, offset: u64, len: u64) -> Result<&'r Inode> {
         let reader = self.source.reader;
-        let Some(packed) = reader.packed.as_ref().filter(|_| self.fragments) else {
-            let why = if self.fragments { "the image has no packed inode" } else { "it would contain itself" };
+        let Some(packed) = reader.packed.as_ref().filter(|_| self.may_have_fragments) else {
+            let why = if self.may_have_fragments { "the image has no packed inode" } else { "it would contain itself" };
             return Err(self.error(format!("a part is in the packed inode, but {why}")));
         };
         // Fragments are given by untrusted offsets.
@@ -323,8 +328,9 @@ impl<'r> InodeData<'r> {
         Ok(InodeData { recent: Some(&reader.recent), ..InodeData::open(reader, inode)? })
     }
 
-    /// Adds the pieces of the `len` bytes from `offset` on; in the other file they begin at byte `to`.
-    fn pieces(&self, offset: u64, len: u64, to: u64, out: &mut FoundExtents) -> Result<()> {
+    /// Adds the pieces of the `len` bytes from `offset` on. They begin at byte `to` of the file that is asked about,
+    /// which is another one if this is the packed inode.
+    fn add_pieces(&self, offset: u64, len: u64, to: u64, out: &mut FoundExtents) -> Result<()> {
         let end = offset.saturating_add(len);
         let mut walk = self.map.walk(&self.source, offset);
         let mut at = offset;
@@ -337,25 +343,24 @@ impl<'r> InodeData<'r> {
             if let Some(recent) = self.recent {
                 recent.keep(extent);
             }
-            // In the other file, which has this part from `to` on.
             let to = to + (at - offset);
             match extent.data {
-                PieceStorage::Hole => out.hole(to, n),
+                PieceStorage::Hole => out.add_hole(to, n),
                 PieceStorage::Fragment(from) => {
                     let from = from.saturating_add(at - extent.logical);
                     let packed = self.packed_inode(from, n)?;
                     match self.source.reader.recent.find(from, n) {
                         // It is in one extent of the packed inode, so it is one piece of the file as well.
-                        Some(MappedExtent { data: PieceStorage::Packed { .. }, .. }) => out.data(to, n),
-                        _ => self.open_packed(packed)?.pieces(from, n, to, out)?,
+                        Some(MappedExtent { data: PieceStorage::Packed { .. }, .. }) => out.add_data(to, n),
+                        _ => self.open_packed(packed)?.add_pieces(from, n, to, out)?,
                     }
                 }
                 PieceStorage::Plain { stored, .. } => {
                     // A length from the image would otherwise make millions of pieces.
                     self.check_last_byte(stored)?;
-                    out.cut(to, n);
+                    out.add_plain(to, n);
                 }
-                PieceStorage::Packed { .. } => out.data(to, n),
+                PieceStorage::Packed { .. } => out.add_data(to, n),
             }
             at += n;
         }
@@ -367,7 +372,7 @@ impl<'r> InodeData<'r> {
         self.check_last_byte(stored)?;
         let IndexSource { reader, space } = self.source;
         match stored.len.checked_sub(1).filter(|_| stored.len > len) {
-            // The last byte alone tells.
+            // If the last byte can be read, all can.
             Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
             None => Ok(()),
         }
@@ -393,7 +398,7 @@ impl<'r> InodeData<'r> {
 #[derive(Default)]
 struct AdjacentClusters {
     clusters: Vec<PhysicalCluster>,
-    /// End of the run.
+    /// End of the run; `None` if it is empty.
     end: Option<StoredPosition>,
     /// Number of stored bytes.
     stored: u64,
@@ -422,7 +427,9 @@ impl AdjacentClusters {
         let (part, rest) = buf.split_at_mut(self.out);
         reader.decode(&self.clusters, part)?;
         self.clusters.clear();
-        (self.end, self.stored, self.out) = (None, 0, 0);
+        self.end = None;
+        self.stored = 0;
+        self.out = 0;
         Ok(rest)
     }
 }
@@ -431,26 +438,27 @@ impl AdjacentClusters {
 struct FoundExtents {
     out: Vec<Extent>,
     /// Maximum length of a piece of plain data.
-    most: u64,
+    piece_max: u64,
 }
 
 impl FoundExtents {
-    fn hole(&mut self, offset: u64, len: u64) {
-        // A hole may have any length, and neighbours are one.
+    fn add_hole(&mut self, offset: u64, len: u64) {
+        // A hole may have any length, so adjacent ones become one.
         match self.out.last_mut() {
             Some(last) if last.hole => last.len += len,
             _ => self.out.push(Extent { offset, len, hole: true }),
         }
     }
 
-    fn data(&mut self, offset: u64, len: u64) {
+    fn add_data(&mut self, offset: u64, len: u64) {
         self.out.push(Extent { offset, len, hole: false });
     }
 
-    fn cut(&mut self, mut offset: u64, mut len: u64) {
+    /// Adds plain data in pieces.
+    fn add_plain(&mut self, mut offset: u64, mut len: u64) {
         while len > 0 {
-            let n = len.min(self.most);
-            self.data(offset, n);
+            let n = len.min(self.piece_max);
+            self.add_data(offset, n);
             offset += n;
             len -= n;
         }

@@ -63,12 +63,12 @@ struct ClusterDecoders {
     plain: Vec<u8>,
 }
 
-/// Part of an extent to decode and cache. It decides about time only: which bytes can be read does not depend on it.
+/// How much of an extent to decode and cache. It only saves time: which bytes can be read does not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecodeDepth {
     /// As far as the wanted bytes, if that takes less time than all of it.
     Wanted,
-    /// All of it: who reads on soon wants the rest.
+    /// All of it, because the rest is soon wanted, too.
     Whole,
 }
 
@@ -105,9 +105,9 @@ impl ErofsReader {
 
     /// Fills `out` from byte `from` of a decoded extent, through the cache.
     ///
-    /// Bytes of a damaged cluster are returned if the stream decodes as far as their end, as Linux does. It must not depend
-    /// on more: how much is decoded varies with what is cached and with how a read is cut, and one file would be readable
-    /// in one call and not in another.
+    /// Bytes of a damaged cluster are returned if the stream decodes as far as their end, as Linux does. Success must
+    /// not depend on later bytes: how much is decoded varies with the cache and with how a read is divided, so the same
+    /// bytes would be readable in one call and not in another.
     pub(super) fn read_cluster(
         &self,
         cluster: PhysicalCluster,
@@ -115,11 +115,11 @@ impl ErofsReader {
         out: &mut [u8],
         depth: DecodeDepth,
     ) -> Result<()> {
-        // No overflow: both are lengths of buffers, but the offset is checked only when a slice lacks.
+        // Saturating, because the offset is not checked before a slice is missing.
         let end = from.saturating_add(out.len());
         match self.read_slices(cluster, from, out, depth) {
             Err(Error::Corrupt { .. }) if end < cluster.len => {
-                // Through no cache: what a damaged cluster still gives must not be mistaken for the whole.
+                // Past the cache: the readable part of a damaged cluster must not be mistaken for the whole.
                 let mut plain = vec![0; end];
                 self.decode(&[PhysicalCluster { partial: true, len: end, ..cluster }], &mut plain)?;
                 out.copy_from_slice(&plain[from..]);
@@ -129,7 +129,7 @@ impl ErofsReader {
         }
     }
 
-    /// Does as [`ErofsReader::read_cluster`] for a sound cluster.
+    /// Fills `out` as [`ErofsReader::read_cluster`] does, from a sound cluster.
     fn read_slices(
         &self,
         cluster: PhysicalCluster,
@@ -148,13 +148,14 @@ impl ErofsReader {
             }
             let (head, tail) = out.split_at_mut(n);
             head.copy_from_slice(&rest[..n]);
-            (from, out) = (from + n, tail);
+            from += n;
+            out = tail;
         }
         Ok(())
     }
 
-    /// Returns slice number `n` of a decoded extent, of which the bytes up to `end` are wanted. One thread decodes an extent,
-    /// whichever slices others wait for.
+    /// Returns slice number `n` of a decoded extent, of which the bytes up to `end` are wanted. Only one thread decodes
+    /// an extent, even if others wait for other slices of it.
     fn slice(&self, cluster: PhysicalCluster, n: usize, end: usize, depth: DecodeDepth) -> Result<SharedBlock> {
         let decoded = &self.clusters.decoded;
         if let Some(slice) = decoded.peek(&(cluster, n)) {
@@ -163,7 +164,7 @@ impl ErofsReader {
         // Threads that want any slice of an extent first wait for the first one that is missing, so one of
         // them decodes.
         let first = (0..n).find(|first| decoded.peek(&(cluster, *first)).is_none());
-        // Who comes back for more than was decoded wants the rest, too.
+        // A reader that comes back for more than was decoded wants the rest, too.
         let decode = |n: usize| {
             let depth = if n == 0 { depth } else { DecodeDepth::Whole };
             let beginning = Some(end).filter(|_| depth == DecodeDepth::Wanted).and_then(|end| beginning(cluster, end));
@@ -178,7 +179,7 @@ impl ErofsReader {
     /// Decodes an extent, or the first `beginning` bytes of it; returns slice number `n` and caches those after it. As
     /// threads wait for the slices of others only in ascending order, none waits for ever.
     fn decode_slices(&self, cluster: PhysicalCluster, n: usize, beginning: Option<usize>) -> Result<SharedBlock> {
-        // The slices to come replace others at once, instead of each other.
+        // Room for all slices is made first; otherwise they would replace each other.
         self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
         let wanted = beginning.map_or(cluster, |len| PhysicalCluster { partial: true, len, ..cluster });
         self.clusters.stock.lend(ClusterDecoders::default, |tools| {
@@ -277,14 +278,15 @@ impl ErofsReader {
             stored.resize(len, 0);
         }
         let mut bytes = stored.get_mut(..len).unwrap_or_default();
-        // Consecutive clusters are one read.
+        // One read, because the clusters are consecutive.
         self.read_stored(STRUCTURE, *space, *place, bytes)?;
         for cluster in clusters {
             // Both buffers hold the data of all clusters together.
             let (packed, packed_rest) = bytes.split_at_mut(usize::try_from(cluster.stored.len).unwrap_or(len));
             let (plain, plain_rest) = out.split_at_mut(cluster.len);
             self.decode_one(decoders, cluster, packed, plain)?;
-            (bytes, out) = (packed_rest, plain_rest);
+            bytes = packed_rest;
+            out = plain_rest;
         }
         Ok(())
     }
@@ -305,12 +307,10 @@ impl ErofsReader {
             (Some(none), Some(codec)) => none.insert(codec.cluster_decoder()?),
             _ => return Err(wrong(format!("unknown algorithm {algorithm}"))),
         };
-        // Where any bytes may follow a stream, its end is not where the cluster ends.
-        let done = match partial || !padded {
-            true => decoder.decode_prefix(stream, out),
-            false => decoder.decode(stream, out).map(drop),
-        };
-        done.map_err(|error| match error {
+        // Without padding, any bytes may follow the stream, and a partial extent ends before its stream does.
+        let decoded =
+            if partial || !padded { decoder.decode_prefix(stream, out) } else { decoder.decode(stream, out).map(drop) };
+        decoded.map_err(|error| match error {
             packfs_codec::Error::Corrupt { .. } => wrong(error.to_string()),
             other => other.into(),
         })

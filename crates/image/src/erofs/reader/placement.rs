@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 use super::ErofsReader;
 use super::data::InodeData;
 use super::inode::{Inode, InodeType};
-use super::map::{self, MappedExtent, PieceStorage, StoredPosition};
+use super::map::{MappedExtent, PieceStorage, StoredBytes, StoredPosition};
 use super::metadata::OffsetSpace;
 use super::xattr;
 use crate::Result;
@@ -71,9 +71,9 @@ impl ErofsReader {
             // Some writers pad with an attribute of zeros.
             None => inline_xattrs += u32::from(!pair.is_padding()),
         })?;
-        let compressed = matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact);
+        let is_compressed = matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact);
         let compressed_blocks = u64::from(inode.data_high) << 32 | u64::from(inode.data);
-        let chunks = inode.kind == InodeType::File && inode.layout == Layout::Chunks;
+        let has_chunks = inode.kind == InodeType::File && inode.layout == Layout::Chunks;
         let chunk_bits = inode.data & u32::from(chunk_format::BITS_MASK);
         Ok(InodeFacts {
             area,
@@ -84,8 +84,8 @@ impl ErofsReader {
             xattr_bytes: inode.xattr_len,
             inline_xattrs,
             shared_xattrs,
-            compressed_blocks: compressed.then_some(compressed_blocks),
-            chunk_size: chunks.then(|| u64::from(self.superblock.block_size) << chunk_bits),
+            compressed_blocks: is_compressed.then_some(compressed_blocks),
+            chunk_size: has_chunks.then(|| u64::from(self.superblock.block_size) << chunk_bits),
         })
     }
 
@@ -111,7 +111,7 @@ impl ErofsReader {
             }
             ControlFlow::Continue(())
         })?;
-        // Unless the visitor had enough.
+        // The last hole, unless the visitor broke off.
         if let Some(run) = hole.filter(|_| flow.is_continue()) {
             let _ = visit(run);
         }
@@ -168,10 +168,10 @@ impl ErofsReader {
                     },
                     position: stored.position,
                     len: stored.len,
-                    // What two files have to agree in for their decoded bytes to be the same.
+                    // The same stored bytes decode to the same bytes only if these are equal, too.
                     coding: u32::from(algorithm) << 1 | u32::from(partial),
                 }),
-                // Plain bytes need no decoding, so that sharing it gains nothing.
+                // Plain bytes need no decoding, so there is none to share.
                 PieceStorage::Hole | PieceStorage::Plain { .. } | PieceStorage::Fragment(_) => None,
             };
             visit(StoredPiece { offset: part.offset, len, unit, within: part.plain.start });
@@ -183,30 +183,26 @@ impl ErofsReader {
     fn placed(&self, part: &PlacedPart) -> PlacedPiece {
         let stored = match part.data {
             PieceStorage::Hole | PieceStorage::Fragment(_) => None,
-            // Others may have other bytes of the same extent.
+            // Only the bytes of this fragment: the extent has those of others, too.
             PieceStorage::Plain { stored, rotated: false } if part.fragment.is_some() => {
+                let place = stored.place.skip(part.plain.start);
                 let len = part.plain.end - part.plain.start;
-                Some(self.stored(
-                    part,
-                    map::StoredBytes { place: stored.place.skip(part.plain.start), len },
-                    None,
-                    false,
-                ))
+                Some(self.locate_stored(part, StoredBytes { place, len }, None, false))
             }
-            PieceStorage::Plain { stored, .. } => Some(self.stored(part, stored, None, false)),
+            PieceStorage::Plain { stored, .. } => Some(self.locate_stored(part, stored, None, false)),
             PieceStorage::Packed { stored, algorithm, partial } => {
                 let codec = ALGORITHMS.get(usize::from(algorithm)).copied();
-                Some(self.stored(part, stored, codec, partial))
+                Some(self.locate_stored(part, stored, codec, partial))
             }
         };
         let fragment = part.fragment.map(|offset| FragmentPosition { index: None, offset });
         PlacedPiece { offset: part.offset, len: part.plain.end - part.plain.start, stored, fragment }
     }
 
-    fn stored(
+    fn locate_stored(
         &self,
         part: &PlacedPart,
-        stored: map::StoredBytes,
+        stored: StoredBytes,
         codec: Option<&'static str>,
         partial: bool,
     ) -> StoredLocation {

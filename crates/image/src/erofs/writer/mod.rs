@@ -245,7 +245,7 @@ impl ImageFormat for ErofsFormat<'_> {
             let blocks = std::mem::replace(&mut data.end, self.first_block);
             data.blob_bytes = blocks * u64::from(self.options.block_size);
         }
-        let written = metadata::write(tools, &self.lanes, self.options, (tree, census), &mut data)?;
+        let written = metadata::write(tools, &self.lanes, self.options, tree, census, &mut data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
         let uuid = uuid_text(written.uuid);
         let details = ErofsDetails {

@@ -1,5 +1,5 @@
 //! Reads file contents: whole blocks decode straight into the caller's buffer, parts of blocks and
-//! fragments go through the cache. Who reads the beginning of a block gets just that decoded, the first time.
+//! fragments go through the cache. The first read of the beginning of a block decodes only that.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +22,8 @@ const SLOT_BITS: u32 = 6;
 /// Number of files whose mapped block list is cached, and of uncompressed blocks of which it is known that a part was
 /// read. Few suffice: reads of one file or block come together.
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Length from which a part of an uncompressed block is read alone, even by who comes back for the next part: copying it
-/// from the whole block takes longer than another system call.
+/// Length from which a part of an uncompressed block is read by itself, even if another part was read before: copying
+/// it from the whole block takes longer than another system call.
 const DIRECT_LEN: usize = 16 << 10;
 
 /// Cache of decoded blocks and mapped files.
@@ -130,11 +130,11 @@ impl SquashfsReader {
             if block.offset >= range.end {
                 return Ok(());
             }
-            // A wrong size word fails here, before its position is given to anybody.
+            // A wrong size word fails here, before `visit` gets the position.
             let unit = block.stored()?.map(unit_of);
             visit(piece_of(block.offset, block.len, &range, unit, 0));
         }
-        // An empty tail has no bytes to be found.
+        // An empty tail has no bytes to visit.
         if let Some(FileTail { offset, len, tail }) = file.tail().filter(|tail| tail.offset < range.end && tail.len > 0)
         {
             let unit = unit_of(self.fragment(tail.fragment)?);
@@ -149,13 +149,13 @@ impl SquashfsReader {
         let out = &mut buf[..n];
         match block.stored()? {
             None => out.fill(0),
-            // Read past the cache: who reads whole blocks goes on to the next, and does not come back for
-            // this one.
+            // Read past the cache: a reader of whole blocks goes on to the next one and does not come back for this
+            // one.
             Some(stored) if n == block.len => match self.data.blocks.peek(&(stored.start, HeldPart::Whole)) {
                 Some(bytes) => copy(stored, &bytes, 0, out)?,
                 None => self.metadata.blocks.decode_exact(stored, out)?,
             },
-            // A stored block of another length is damaged, which reading all of it tells.
+            // An uncompressed block of another length is damaged, which is found only if all of it is read.
             Some(stored) if stored.len == block.len && self.reads_alone(stored, skip, n) => {
                 self.metadata.blocks.read_stored(stored, skip, out)?;
             }
@@ -180,7 +180,7 @@ impl SquashfsReader {
             self.metadata.blocks.read_stored(stored, from, &mut buf[..n])?;
             return Ok(n);
         }
-        // The length of a fragment block shows only when it is decoded.
+        // The length of a fragment block is known only when it is decoded.
         let most = self.superblock.block_size as usize;
         let load = |out: &mut [u8]| self.metadata.blocks.decode_up_to(stored, out);
         let whole = || self.data.shelf.block(most, load);
@@ -218,7 +218,7 @@ impl SquashfsReader {
             return copy(stored, &bytes, from, out);
         }
         let end = from.saturating_add(out.len());
-        // Whether Linux reads an lz4 block shows at its end only.
+        // Only the end of an lz4 block shows whether Linux reads it, so all of it is decoded.
         let piece = blocks.codec.piece_len().filter(|_| !stored.raw && blocks.codec != Codec::Lz4);
         // A beginning that is nearly all of the block is not worth another decoding later.
         let beginning = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= most / 4 * 3);
@@ -230,7 +230,7 @@ impl SquashfsReader {
             // A fragment block may be shorter; decoding all of it tells whether it is damaged.
             // Kept apart from whole blocks, so that a short one is never taken for the whole.
             let bytes = cache.get((stored.start, HeldPart::Beginning), || decode_beginning(len));
-            // Who comes back for more than was decoded wants the rest, too.
+            // A reader that comes back for more than was decoded wants the rest, too.
             if let Some(bytes) = bytes.ok().filter(|bytes| end <= bytes.len()) {
                 return copy(stored, &bytes, from, out);
             }

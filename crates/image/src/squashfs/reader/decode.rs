@@ -66,9 +66,7 @@ impl BlockReader {
     pub(super) fn new(disk: ImageBytes, superblock: &Superblock) -> Self {
         let window = match superblock.options {
             Some(CompressorOptions::Xz { dictionary, .. }) => dictionary,
-            // Linux sizes the buffers of all others by the larger of both, as
-            // `zstd_init` does.
-            // `squashfs_decompressor_setup`.
+            // Linux sizes the buffers of all other codecs by the larger of both, as `zstd_init` does.
             _ => superblock.block_size.max(METADATA_MAX),
         };
         BlockReader { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: ToolStock::default() }
@@ -83,7 +81,7 @@ impl BlockReader {
     pub(super) fn verify_exact(&self, block: LocatedBlock, out: &mut [u8]) -> Result<DecodedStream> {
         let expected = out.len();
         let decoded = self.verify(block, out)?;
-        exact(block, decoded.len, expected)?;
+        require_len(block, decoded.len, expected)?;
         Ok(decoded)
     }
 
@@ -100,7 +98,7 @@ impl BlockReader {
     pub(super) fn decode_exact(&self, block: LocatedBlock, out: &mut [u8]) -> Result<()> {
         let expected = out.len();
         let got = self.decode_up_to(block, out)?;
-        exact(block, got, expected)
+        require_len(block, got, expected)
     }
 
     /// Decodes a block into `out`, which it need not fill; returns its length.
@@ -113,19 +111,10 @@ impl BlockReader {
     /// Decodes the beginning of a compressed block, all of `out`; fails if the block has less.
     pub(super) fn decode_beginning(&self, block: LocatedBlock, out: &mut [u8]) -> Result<()> {
         self.stock.lend(BlockDecoders::default, |tools| {
-            // Taken, since the decoder beside it is borrowed too.
-            let mut packed = std::mem::take(&mut tools.packed);
-            grow(&mut packed, block.len);
-            let read = self.disk.read(block.structure, block.start, &mut packed[..block.len]);
-            let result = read.and_then(|()| {
-                let decoder = match &mut tools.decoder {
-                    Some(decoder) => decoder,
-                    none => none.insert(self.codec.decoder()?),
-                };
-                decoder.decode_prefix(&packed[..block.len], out).map_err(|error| damaged(block, error))
-            });
-            tools.packed = packed;
-            result
+            self.with_packed(tools, block, |tools, packed| {
+                let decoder = self.decoder(tools, StreamRules::Library)?;
+                decoder.decode_prefix(packed, out).map_err(|error| damaged(block, error))
+            })
         })
     }
 
@@ -154,14 +143,36 @@ impl BlockReader {
             self.disk.read(block.structure, block.start, out)?;
             return Ok(DecodedStream { taken: block.len, len: block.len });
         }
+        self.with_packed(tools, block, |tools, packed| self.call_decoder(tools, block, packed, out, rules))
+    }
+
+    /// Reads the stored bytes of a block and calls `decode` with them.
+    fn with_packed<T>(
+        &self,
+        tools: &mut BlockDecoders,
+        block: LocatedBlock,
+        decode: impl FnOnce(&mut BlockDecoders, &[u8]) -> Result<T>,
+    ) -> Result<T> {
+        // Taken out of `tools` for the time being, because `decode` borrows the decoders next to it.
         let mut packed = std::mem::take(&mut tools.packed);
-        grow(&mut packed, block.len);
-        let result = self
-            .disk
-            .read(block.structure, block.start, &mut packed[..block.len])
-            .and_then(|()| self.call_decoder(tools, block, &packed[..block.len], out, rules));
+        if packed.len() < block.len {
+            // Never shrunk and not cleared: each block overwrites what it uses.
+            packed.resize(block.len, 0);
+        }
+        let read = self.disk.read(block.structure, block.start, &mut packed[..block.len]);
+        let result = read.and_then(|()| decode(tools, &packed[..block.len]));
         tools.packed = packed;
         result
+    }
+
+    /// Returns the decoder for these rules. It is made at the first use, as most threads never check anything.
+    fn decoder<'t>(&self, tools: &'t mut BlockDecoders, rules: StreamRules) -> Result<&'t mut Box<dyn Decoder>> {
+        let BlockDecoders { decoder, strict, .. } = tools;
+        Ok(match (rules, decoder, strict) {
+            (StreamRules::Library, Some(decoder), _) | (StreamRules::Linux, _, Some(decoder)) => decoder,
+            (StreamRules::Library, none, _) => none.insert(self.codec.decoder()?),
+            (StreamRules::Linux, _, none) => none.insert(self.codec.strict_decoder(self.window)?),
+        })
     }
 
     fn call_decoder(
@@ -172,25 +183,13 @@ impl BlockReader {
         out: &mut [u8],
         rules: StreamRules,
     ) -> Result<DecodedStream> {
-        // Made at the first use: most threads never check anything.
-        let decoder = match (rules, &mut tools.decoder, &mut tools.strict) {
-            (StreamRules::Library, Some(decoder), _) | (StreamRules::Linux, _, Some(decoder)) => decoder,
-            (StreamRules::Library, none, _) => none.insert(self.codec.decoder()?),
-            (StreamRules::Linux, _, none) => none.insert(self.codec.strict_decoder(self.window)?),
-        };
+        let decoder = self.decoder(tools, rules)?;
         // Linux passes over what follows a stream.
         decoder.decode_stream(packed, out).map_err(|error| damaged(block, error))
     }
 }
 
-fn grow(buffer: &mut Vec<u8>, len: usize) {
-    if buffer.len() < len {
-        // Never shrunk and not cleared: each block overwrites what it uses.
-        buffer.resize(len, 0);
-    }
-}
-
-fn exact(block: LocatedBlock, got: usize, expected: usize) -> Result<()> {
+fn require_len(block: LocatedBlock, got: usize, expected: usize) -> Result<()> {
     if got == expected {
         return Ok(());
     }

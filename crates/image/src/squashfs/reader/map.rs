@@ -96,7 +96,7 @@ impl FileMap {
         let size = file.size;
         let tail = file.tail;
         let mut map = FileMap { area, size, block_size, blocks, tail, marks: Vec::new(), end: 0 };
-        map.end = map.mark(cursor, file.start)?;
+        map.end = map.set_marks(cursor, file.start)?;
         Ok(map)
     }
 
@@ -110,7 +110,7 @@ impl FileMap {
     }
 
     /// Sets the marks; returns the end of the data.
-    fn mark(&mut self, cursor: &mut MetadataCursor<'_>, start: u64) -> Result<u64> {
+    fn set_marks(&mut self, cursor: &mut MetadataCursor<'_>, start: u64) -> Result<u64> {
         let mut left = self.blocks;
         let mut data = start;
         let mut words = [0; STRIDE];
@@ -143,7 +143,7 @@ impl FileMap {
     pub(super) fn blocks<'m>(&self, metadata: &'m MetadataBlocks, offset: u64) -> Result<FileBlocks<'m, '_>> {
         let first = (offset / u64::from(self.block_size)).min(self.blocks);
         let stride = STRIDE as u64;
-        // Behind the last block there is no mark, and nothing to iterate over.
+        // After the last block there is no mark, and nothing to iterate over.
         let Some(mark) = usize::try_from(first / stride).ok().and_then(|n| self.marks.get(n)) else {
             return Ok(FileBlocks {
                 map: self,
@@ -233,7 +233,8 @@ impl FileBlocks<'_, '_> {
         let Some(cursor) = self.cursor.as_mut().filter(|_| self.at < map.blocks) else { return Ok(None) };
         if self.next == self.have {
             // Words are read in strides, as a cursor costs more than the word it returns.
-            (self.next, self.have) = (0, usize::try_from(map.blocks - self.at).unwrap_or(STRIDE).min(STRIDE));
+            self.next = 0;
+            self.have = usize::try_from(map.blocks - self.at).unwrap_or(STRIDE).min(STRIDE);
             read_words(cursor, &mut self.words[..self.have])?;
         }
         let word = self.words[self.next];

@@ -58,7 +58,7 @@ pub(crate) struct SquashfsData<'p, 'env> {
     fragments: Vec<BlockNumber>,
     open: ArrivingFile,
     files: Vec<WrittenFile>,
-    /// Wishes about the data of files that have any.
+    /// Handling of the data of files, for those that are not treated as most are.
     handling: HashMap<u32, DataHandling>,
     failed: FailedFiles,
     counts: SquashfsCounts,
@@ -67,12 +67,15 @@ pub(crate) struct SquashfsData<'p, 'env> {
 
 /// Positions of aligned files are multiples of this.
 const ALIGNMENT: u64 = 4096;
+/// Bytes that an item without data counts as in the window, so that the number of items that wait has a limit, too.
+const EMPTY_ITEM_WEIGHT: usize = 64;
 
 /// Next item to write.
 #[derive(Debug)]
 enum WriteItem {
     /// A compressed block, and the length of its data.
     Packed(PackedBlock, usize),
+    /// A copy of a block that is already placed.
     Copy(BlockNumber),
     /// Zeros up to a multiple of [`ALIGNMENT`].
     Gap,
@@ -144,44 +147,47 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
         Ok(())
     }
 
-    fn small(&mut self, file: u32, bytes: &[u8], digest: Digest) -> Result<()> {
+    /// Receives a whole file that is shorter than a block.
+    fn add_small_file(&mut self, file: u32, bytes: &[u8], digest: Digest) -> Result<()> {
         let handling = self.handling(file);
         let packed =
             self.rules.fragments != Fragments::None || handling.intersects(DataHandling::SMALL | DataHandling::TAILS);
         if !packed || handling.contains(DataHandling::NO_FRAGMENT) {
             let mut block = self.buffers.take(bytes.len());
             block.copy_from_slice(bytes);
-            self.block(block, digest, handling)?;
+            self.add_block(block, digest, handling)?;
         } else {
-            self.tail(bytes, digest, handling)?;
+            self.add_tail(bytes, digest, handling)?;
         }
-        self.end(file)
+        self.complete_file(file)
     }
 
-    fn cut(&mut self, file: u32, cut: FileBlock) -> Result<()> {
+    /// Receives the next block or hole of a larger file.
+    fn add_cut(&mut self, file: u32, cut: FileBlock) -> Result<()> {
         let handling = self.handling(file);
         if let (FileBlock::Hole(len), true) = (&cut, handling.contains(DataHandling::NO_SPARSE)) {
-            return self.zeros(file, *len);
+            return self.fill_hole(file, *len);
         }
         let stored = &self.open.stored;
         let follows_hole = stored.holes().last().is_some_and(|hole| hole.end == stored.blocks);
-        match if follows_hole { cut.behind_hole() } else { cut } {
-            FileBlock::Hole(len) => self.hole(len),
+        let cut = if follows_hole { cut.behind_hole() } else { cut };
+        match cut {
+            FileBlock::Hole(len) => self.add_hole(len),
             FileBlock::Block(bytes, digest) => {
-                let tail = match self.packing(handling) {
+                let is_tail = match self.tail_packing(handling) {
                     Fragments::Tails => bytes.len() < self.rules.block_len,
                     // A file shorter than a block may arrive as a block too: from a stream, or
                     // because of its holes.
                     Fragments::Small => self.files[file as usize].size < self.rules.block_len as u64,
                     Fragments::None => false,
                 };
-                if tail { self.tail(&bytes, digest, handling) } else { self.block(bytes, digest, handling) }
+                if is_tail { self.add_tail(&bytes, digest, handling) } else { self.add_block(bytes, digest, handling) }
             }
         }
     }
 
-    /// Returns how the end of a file with these wishes is packed.
-    fn packing(&self, handling: DataHandling) -> Fragments {
+    /// Returns the tail packing of a file with this handling.
+    fn tail_packing(&self, handling: DataHandling) -> Fragments {
         if handling.contains(DataHandling::NO_FRAGMENT) {
             Fragments::None
         } else if handling.contains(DataHandling::TAILS) {
@@ -193,20 +199,20 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
         }
     }
 
-    /// Takes a hole as the blocks of zeros that it stands for.
-    fn zeros(&mut self, file: u32, mut len: u64) -> Result<()> {
+    /// Stores a hole as blocks of zeros.
+    fn fill_hole(&mut self, file: u32, mut len: u64) -> Result<()> {
         while len > 0 {
             let now = usize::try_from(len).unwrap_or(usize::MAX).min(self.rules.block_len);
             let mut bytes = self.buffers.take(now);
             bytes.fill(0);
             let digest = Digest::of(&bytes);
-            self.cut(file, FileBlock::Block(bytes, digest))?;
+            self.add_cut(file, FileBlock::Block(bytes, digest))?;
             len -= now as u64;
         }
         Ok(())
     }
 
-    fn hole(&mut self, len: u64) -> Result<()> {
+    fn add_hole(&mut self, len: u64) -> Result<()> {
         let stored = &mut self.open.stored;
         let count = len.div_ceil(self.rules.block_len as u64);
         let end = u32::try_from(u64::from(stored.blocks) + count).map_err(|_| too_many_blocks())?;
@@ -218,16 +224,17 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
         holes.bytes += len;
         stored.blocks = end;
         self.counts.hole_bytes += len;
-        self.save(len);
+        self.report_saved(len);
         Ok(())
     }
 
-    fn save(&self, len: u64) {
+    /// Counts `len` bytes of files as done without compression.
+    fn report_saved(&self, len: u64) {
         Progress::add(&self.tools.progress.done, len);
         Progress::add(&self.tools.progress.saved, len);
     }
 
-    /// Returns the wishes about the data of a file; one to be stored shares nothing.
+    /// Returns how the data of a file is to be handled. A file that is to be stored shares nothing.
     fn handling(&self, file: u32) -> DataHandling {
         let handling = self.handling.get(&file).copied().unwrap_or_default();
         match handling.contains(DataHandling::STORE) {
@@ -236,7 +243,7 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
         }
     }
 
-    fn block(&mut self, bytes: Buffer, digest: Digest, handling: DataHandling) -> Result<()> {
+    fn add_block(&mut self, bytes: Buffer, digest: Digest, handling: DataHandling) -> Result<()> {
         self.open.stored.blocks = self.open.stored.blocks.checked_add(1).ok_or_else(too_many_blocks)?;
         if handling.intersects(DataHandling::NO_DEDUP | DataHandling::ALIGN) {
             // A number to which no digest leads, so nothing shares the block.
@@ -244,11 +251,10 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
             if self.open.first.is_none() {
                 self.open.first = Some(seq);
                 if handling.contains(DataHandling::ALIGN) {
-                    // It holds no data. A small weight limits how many can wait.
-                    self.push(JobTicket::ready(Ok(WriteItem::Gap)), 64)?;
+                    self.push_item(JobTicket::ready(Ok(WriteItem::Gap)), EMPTY_ITEM_WEIGHT)?;
                 }
             }
-            return self.put(bytes, digest, handling.contains(DataHandling::STORE));
+            return self.write_block(bytes, digest, handling.contains(DataHandling::STORE));
         }
         let known = if self.rules.dedup { self.runs.block(&digest) } else { None };
         self.open.digests.push(digest);
@@ -256,14 +262,14 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
             // All blocks so far are known: decided at the file's end, or at its first new block.
             (Some(_), None) => {
                 self.counts.duplicate_bytes += bytes.len() as u64;
-                self.save(bytes.len() as u64);
+                self.report_saved(bytes.len() as u64);
                 Ok(())
             }
             // The file is being written, so its run has to go on with a copy.
             (Some(seq), Some(_)) => {
                 self.counts.duplicate_bytes += bytes.len() as u64;
-                self.save(bytes.len() as u64);
-                self.copy(seq, digest)
+                self.report_saved(bytes.len() as u64);
+                self.copy_block(seq, digest)
             }
             (None, _) => {
                 // The format keeps the blocks of a file together, so the known ones before this one are
@@ -271,14 +277,14 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
                 self.commit_known(self.open.digests.len() - 1)?;
                 let seq = self.runs.push(digest);
                 self.open.first.get_or_insert(seq);
-                self.put(bytes, digest, false)
+                self.write_block(bytes, digest, false)
             }
         }
     }
 
-    /// Writes a block of a file: as it is if its file asks for that or the options do.
-    fn put(&mut self, bytes: Buffer, digest: Digest, store: bool) -> Result<()> {
-        if store || self.rules.plain_data { self.store(bytes) } else { self.submit(bytes, Some(digest)) }
+    /// Writes a block of a file: uncompressed if its file or the options ask for that.
+    fn write_block(&mut self, bytes: Buffer, digest: Digest, store: bool) -> Result<()> {
+        if store || self.rules.plain_data { self.store_raw(bytes) } else { self.compress(bytes, Some(digest)) }
     }
 
     /// Writes copies of the file's first `count` blocks, all of them known, unless that is already done.
@@ -289,19 +295,20 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
         for n in 0..count {
             let digest = self.open.digests[n];
             let from = self.runs.block(&digest).expect("only known blocks wait");
-            self.copy(from, digest)?;
+            self.copy_block(from, digest)?;
         }
         Ok(())
     }
 
-    fn copy(&mut self, from: BlockNumber, digest: Digest) -> Result<()> {
+    /// Writes a copy of a known block in its compressed form.
+    fn copy_block(&mut self, from: BlockNumber, digest: Digest) -> Result<()> {
         let seq = self.runs.push(digest);
         self.open.first.get_or_insert(seq);
-        self.push(JobTicket::ready(Ok(WriteItem::Copy(from))), 64)
+        self.push_item(JobTicket::ready(Ok(WriteItem::Copy(from))), EMPTY_ITEM_WEIGHT)
     }
 
-    /// Has a block packed; the digest of one that is no fragment block is known.
-    fn submit(&mut self, bytes: Buffer, digest: Option<Digest>) -> Result<()> {
+    /// Has a worker compress a block. Only fragment blocks come without a digest.
+    fn compress(&mut self, bytes: Buffer, digest: Option<Digest>) -> Result<()> {
         let len = bytes.len();
         self.counts.packed_bytes += bytes.len() as u64;
         Progress::add(&self.tools.progress.done, bytes.len() as u64);
@@ -314,19 +321,20 @@ impl<'p, 'env> SquashfsData<'p, 'env> {
             Ok(WriteItem::Packed(packed, len))
         };
         let ticket = self.tools.pool.submit(pack);
-        self.push(ticket, held)
+        self.push_item(ticket, held)
     }
 
-    /// Writes a block as it is.
-    fn store(&mut self, bytes: Buffer) -> Result<()> {
+    /// Writes a block uncompressed.
+    fn store_raw(&mut self, bytes: Buffer) -> Result<()> {
         let len = bytes.len();
         self.counts.packed_bytes += len as u64;
         Progress::add(&self.tools.progress.done, len as u64);
         Progress::add(&self.tools.progress.packed, len as u64);
-        self.push(JobTicket::ready(Ok(WriteItem::Packed(PackedBlock::raw(bytes), len))), len)
+        self.push_item(JobTicket::ready(Ok(WriteItem::Packed(PackedBlock::raw(bytes), len))), len)
     }
 
-    fn end(&mut self, file: u32) -> Result<()> {
+    /// Completes the open file.
+    fn complete_file(&mut self, file: u32) -> Result<()> {
         if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
             self.open = ArrivingFile::default();
             return Ok(());
@@ -369,7 +377,7 @@ impl BlockWriter for SquashfsData<'_, '_> {
                 self.tails.touch(files.iter().filter_map(|(_, read)| Some(&read.as_ref().ok()?.1)));
                 for (file, read) in files {
                     match read {
-                        Ok((range, digest)) => self.small(file, &bytes[range], digest)?,
+                        Ok((range, digest)) => self.add_small_file(file, &bytes[range], digest)?,
                         Err(e) => self.fail(file, e)?,
                     }
                 }
@@ -377,8 +385,8 @@ impl BlockWriter for SquashfsData<'_, '_> {
             }
             FedBlocks::Blocks { file, cuts, last } => match cuts {
                 Ok(cuts) => {
-                    cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
-                    if last { self.end(file) } else { Ok(()) }
+                    cuts.into_iter().try_for_each(|cut| self.add_cut(file, cut))?;
+                    if last { self.complete_file(file) } else { Ok(()) }
                 }
                 Err(e) => self.fail(file, e),
             },
@@ -390,8 +398,8 @@ impl BlockWriter for SquashfsData<'_, '_> {
 
     fn finish(mut self) -> Result<(DataDone, FailedFiles)> {
         self.send_fragment()?;
-        while let Some(work) = self.oldest() {
-            self.write(work)?;
+        while let Some(item) = self.take_oldest() {
+            self.write_item(item?)?;
         }
         let SquashfsData { writes, pos, files, places, fragments, failed, counts, ledger, .. } = self;
         writes.finish()?;

@@ -106,15 +106,15 @@ impl<'p> MetadataWriter<'p, '_> {
         // until the inodes have their length.
         let mut dirs = table();
         let mut ids = IdTable::default();
-        let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
+        let places = self.write_inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
         let inodes = inodes.finish()?;
         let root = inodes.reference(places.get(ROOT))?;
         pos += inodes.len;
         let directory = self.put(&mut pos, &dirs.finish()?.packed)?;
-        let fragment = self.indexed(&mut pos, self.fragments().as_bytes())?;
-        let export = if self.options.export { self.export(&mut pos, &inodes, &places)? } else { NO_TABLE };
-        let id = self.indexed(&mut pos, ids.list.as_bytes())?;
-        let xattr = if xattrs.sets.is_empty() { NO_TABLE } else { self.xattr_table(&mut pos, &xattrs)? };
+        let fragment = self.put_indexed(&mut pos, self.fragments().as_bytes())?;
+        let export = if self.options.export { self.put_export(&mut pos, &inodes, &places)? } else { NO_TABLE };
+        let id = self.put_indexed(&mut pos, ids.list.as_bytes())?;
+        let xattr = if xattrs.sets.is_empty() { NO_TABLE } else { self.put_xattrs(&mut pos, &xattrs)? };
         let ids = u16::try_from(ids.list.len()).expect("limited when they were added");
         Ok(TableOffsets { root, inode, directory, fragment, export, id, xattr, ids, end: pos })
     }
@@ -138,7 +138,7 @@ impl<'p> MetadataWriter<'p, '_> {
     }
 
     /// Writes all inodes and listings; returns the positions of the inodes.
-    fn inodes(
+    fn write_inodes(
         &self,
         inodes: &mut GrowingTable<'_, '_>,
         dirs: &mut GrowingTable<'_, '_>,
@@ -233,7 +233,7 @@ impl<'p> MetadataWriter<'p, '_> {
 
     /// Writes the references of all inodes in the order of their numbers, and the addresses of these blocks; returns the
     /// start of the addresses.
-    fn export(&self, pos: &mut u64, inodes: &FinishedTable, places: &InodePlaces<'_>) -> Result<u64> {
+    fn put_export(&self, pos: &mut u64, inodes: &FinishedTable, places: &InodePlaces<'_>) -> Result<u64> {
         let first = *pos;
         let table = GrowingTable::new(self.tools.pool, self.options.plain_metadata);
         let mut table = table.into_sink(Box::new(move |bytes: &[u8], at| self.put_at(first + at, bytes)));
@@ -253,9 +253,9 @@ impl<'p> MetadataWriter<'p, '_> {
         self.data.fragments.iter().map(entry).collect()
     }
 
-    fn xattr_table(&self, pos: &mut u64, xattrs: &xattr::XattrTable) -> Result<u64> {
+    fn put_xattrs(&self, pos: &mut u64, xattrs: &xattr::XattrTable) -> Result<u64> {
         let kv_start = self.put(pos, &xattrs.pairs)?;
-        let FinishedTable { packed, starts, .. } = self.packed(xattrs.sets.as_bytes())?;
+        let FinishedTable { packed, starts, .. } = self.pack_table(xattrs.sets.as_bytes())?;
         let first = self.put(pos, &packed)?;
         let ids = u32::try_from(xattrs.sets.len()).expect("checked when they were written");
         let head = XattrTable { xattr_table_start: kv_start.into(), xattr_ids: ids.into(), unused: 0.into() };
@@ -265,13 +265,13 @@ impl<'p> MetadataWriter<'p, '_> {
     }
 
     /// Writes a table and, after it, the addresses of its blocks; returns the start of these.
-    fn indexed(&self, pos: &mut u64, table: &[u8]) -> Result<u64> {
-        let FinishedTable { packed, starts, .. } = self.packed(table)?;
+    fn put_indexed(&self, pos: &mut u64, table: &[u8]) -> Result<u64> {
+        let FinishedTable { packed, starts, .. } = self.pack_table(table)?;
         let first = self.put(pos, &packed)?;
         self.put(pos, &addresses(first, &starts))
     }
 
-    fn packed(&self, bytes: &[u8]) -> Result<FinishedTable> {
+    fn pack_table(&self, bytes: &[u8]) -> Result<FinishedTable> {
         let mut table = GrowingTable::new(self.tools.pool, self.options.plain_metadata);
         table.push(bytes)?;
         table.finish()

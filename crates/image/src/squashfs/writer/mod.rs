@@ -321,7 +321,7 @@ impl ImageFormat for SquashfsFormat<'_> {
         census: &TreeCensus,
         mut data: DataDone,
     ) -> Result<WrittenMetadata> {
-        // What is in a stream stays.
+        // A stream cannot be written to a second time, so unused data stays in it.
         if !self.options.stream {
             unused::clear(tree, &mut data, &self.packing, tools.output, self.options.build.offset)?;
         }
@@ -368,11 +368,11 @@ impl SquashfsCounts {
 }
 
 impl SquashfsFormat<'_> {
-    /// Writes what a stream has in place of the superblock, and the compressor options after it.
+    /// Writes the placeholder that a stream has instead of a superblock, and the compressor options after it.
     fn begin_stream(&self, tools: BuildTools<'_, '_, BlockPacker>) -> Result<()> {
         let target = tools.output.target();
         if tools.output.device_len().map_err(Error::io("cannot read the length of", target))?.is_some() {
-            // Nothing would find the superblock.
+            // Readers look for it at the end of the device.
             let why = "a block device has another end than the image, where its superblock would be";
             return Err(Error::option("stream", crate::name::display(target), why));
         }
@@ -423,11 +423,11 @@ impl SquashfsFormat<'_> {
 /// Fails if an option needs positions to be written, or read, twice.
 fn check_stream(options: &build::SharedOptions) -> Result<()> {
     let build::SharedOptions { offset, prefix, reuse, index, .. } = options;
-    let not = [
+    let impossible = [
         (*offset > 0 || prefix.is_some(), "an offset or a prefix"),
         (reuse.is_some() || index.is_some(), "an index or an older image"),
     ];
-    match not.iter().find(|(given, _)| *given) {
+    match impossible.iter().find(|(given, _)| *given) {
         Some((_, what)) => Err(Error::option("stream", what, "an image that is streamed cannot have it")),
         None => Ok(()),
     }

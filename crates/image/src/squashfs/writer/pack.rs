@@ -75,13 +75,13 @@ impl BlockPacker {
         Ok(PackedBlock { noted: Some(NotedUnit { key, check, fate }), ..packed })
     }
 
-    /// Takes a block from an older image; gives it back if that has other bytes than it should.
+    /// Takes a block from an older image; gives `raw` back if that image, or its index, is damaged.
     fn take(&mut self, raw: Buffer, unit: OlderUnit<'_>, key: UnitKey) -> std::result::Result<PackedBlock, Buffer> {
         let mut stretches = unit.stretches();
         // A block of SquashFS is one stretch; an index that says otherwise is damaged.
         let (Some(stretch), None) = (stretches.next(), stretches.next()) else { return Err(raw) };
-        let (noted, older) =
-            (Some(NotedUnit { key, check: unit.check(), fate: UnitOrigin::Taken }), Some(stretch.start));
+        let noted = Some(NotedUnit { key, check: unit.check(), fate: UnitOrigin::Taken });
+        let older = Some(stretch.start);
         if stretch.raw {
             return Ok(PackedBlock { noted, older, ..PackedBlock::new(raw, DATA_RAW) });
         }
@@ -89,8 +89,8 @@ impl BlockPacker {
             return Err(raw);
         }
         let mut bytes = self.packing.buffers.take(stretch.stored as usize);
-        let is_it = self.packing.units.read(&stretch, &mut bytes) && unit.has(&bytes);
-        if !is_it || self.data.prover().prove_stored(&raw, &bytes).is_err() {
+        let is_intact = self.packing.units.read(&stretch, &mut bytes) && unit.has(&bytes);
+        if !is_intact || self.data.prover().prove_stored(&raw, &bytes).is_err() {
             return Err(raw);
         }
         Ok(PackedBlock { noted, older, ..PackedBlock::new(bytes, 0) })

@@ -43,7 +43,8 @@ struct UsedData {
 
 impl UsedData {
     fn of(data: &DataDone, files: &[bool], block_len: usize) -> Self {
-        let (mut places, mut tails) = (vec![false; data.places.len()], BTreeMap::<u32, Vec<_>>::new());
+        let mut places = vec![false; data.places.len()];
+        let mut tails = BTreeMap::<u32, Vec<_>>::new();
         for (stored, _) in data.files.iter().zip(files).filter(|(_, used)| **used) {
             places[stored.run()].fill(true);
             if let Some(tail) = stored.tail {
@@ -108,15 +109,15 @@ fn repack(
     if !clear_outside(&mut raw, tails) {
         return Ok(());
     }
-    let again =
+    let repacked =
         if packing.plain_fragments { PackedBlock::raw(raw) } else { BlockPacker::new(packing).pack(raw, None)? };
-    let fits = again.bytes.len() <= packed.len();
+    let fits = repacked.bytes.len() <= packed.len();
     let start = if fits { place.start } else { data.pos };
     image.write(&vec![0; packed.len()], place.start)?;
-    image.write(&again.bytes, start)?;
-    data.places[seq as usize] = BlockPlace { start, word: again.word };
+    image.write(&repacked.bytes, start)?;
+    data.places[seq as usize] = BlockPlace { start, word: repacked.word };
     if !fits {
-        data.pos += again.bytes.len() as u64;
+        data.pos += repacked.bytes.len() as u64;
     }
     Ok(())
 }

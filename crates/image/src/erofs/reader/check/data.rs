@@ -80,7 +80,8 @@ struct CheckPlan {
 pub(super) fn check(
     reader: &ErofsReader,
     inodes: &VisitedInodes,
-    (part, threads): (Part, usize),
+    part: Part,
+    threads: usize,
     progress: &Progress,
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
@@ -88,37 +89,38 @@ pub(super) fn check(
     let mut plan = CheckPlan { left: reader.disk.len().saturating_mul(EXTENTS_PER_BYTE), ..CheckPlan::default() };
     plan.areas.push(UsedArea::of_superblock(reader));
     for (n, VisitedInode { inode, .. }) in inodes.found.iter().enumerate() {
-        // Nothing more would be reported.
+        // More findings would not be reported.
         if report.is_full() {
             return Ok(());
         }
-        let planned = plan.inode(reader, n, inode, report);
-        // The inode is reported, and the next one is checked.
+        let planned = plan.add_inode(reader, n, inode, report);
+        // Damage is reported, and the next inode is checked.
         report.take(planned)?;
         // Pieces of all files together could take more memory than the image.
         if plan.pieces.len() >= BATCH {
-            batch(reader, inodes, std::mem::take(&mut plan.pieces), (part, threads), progress, report)?;
+            read_batch(reader, inodes, std::mem::take(&mut plan.pieces), part, threads, progress, report)?;
         }
     }
     plan.areas.sort_unstable();
     plan.areas.dedup();
     // A file may share its data with others, but not its inode with anything.
     check_overlap(&plan.areas, report);
-    batch(reader, inodes, plan.pieces, (part, threads), progress, report)
+    read_batch(reader, inodes, plan.pieces, part, threads, progress, report)
 }
 
 /// Reads the pieces of a part in the order of the image, each once.
-fn batch(
+fn read_batch(
     reader: &ErofsReader,
     inodes: &VisitedInodes,
     mut pieces: Vec<ExtentPart>,
-    (part, threads): (Part, usize),
+    part: Part,
+    threads: usize,
     progress: &Progress,
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
     pieces.sort_by_key(ExtentPart::key);
     // Data after an inode is its own, wherever the same offset counts.
-    pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
+    pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != AFTER_INODES);
     let len = u128::from(reader.disk.len());
     // A piece belongs to the part in which it begins, so parts share no work.
     pieces.retain(|piece| part.contains(piece.key().1.into(), len));
@@ -172,8 +174,7 @@ fn read(file: &InodeData<'_>, piece: &ExtentPart, buf: &mut Vec<u8>) -> Result<(
     let ExtentPart { extent, mut skip, len, .. } = *piece;
     let end = skip.saturating_add(len);
     while skip < end {
-        // Compressed extents are read as a whole; the format limits their length.
-        // Part of an extent cannot be checked by itself: the stream is one.
+        // A compressed extent is one stream, so it is checked as a whole. The format limits its length.
         let step = if matches!(extent.data, PieceStorage::Packed { .. }) { len } else { JOB_LEN.min(end - skip) };
         let n = usize::try_from(step).unwrap_or(usize::MAX);
         if buf.len() < n {
@@ -186,31 +187,31 @@ fn read(file: &InodeData<'_>, piece: &ExtentPart, buf: &mut Vec<u8>) -> Result<(
 }
 
 /// Stands for the device of data after inodes, which is never shared.
-const BEHIND_INODES: u16 = u16::MAX;
+const AFTER_INODES: u16 = u16::MAX;
 
 impl ExtentPart {
     /// Returns position and length: pieces are read in the order of the image.
     fn key(&self) -> (u16, u64, u64, u64) {
         let (device, byte) = match self.extent.data {
             PieceStorage::Plain { stored, .. } | PieceStorage::Packed { stored, .. } => place(stored.place),
-            PieceStorage::Hole | PieceStorage::Fragment(_) => (BEHIND_INODES, 0),
+            PieceStorage::Hole | PieceStorage::Fragment(_) => (AFTER_INODES, 0),
         };
         (device, byte.saturating_add(self.skip), self.extent.len, self.len)
     }
 }
 
 fn place(place: StoredPosition) -> (u16, u64) {
-    // The device of the common address space.
+    // Number 0 is the device of the common address space.
     match place {
         StoredPosition::Image(byte) => (0, byte),
         StoredPosition::Device(device, byte) => (device, byte),
-        StoredPosition::Meta(byte) => (BEHIND_INODES, byte),
+        StoredPosition::Meta(byte) => (AFTER_INODES, byte),
     }
 }
 
 impl CheckPlan {
     /// Adds the data of one inode.
-    fn inode(
+    fn add_inode(
         &mut self,
         reader: &ErofsReader,
         n: usize,
@@ -222,7 +223,7 @@ impl CheckPlan {
             return Ok(());
         }
         let file = InodeData::open(reader, inode)?;
-        // First the map by itself, as its extents mean little if it is wrong.
+        // The map first, because its extents mean little if it is wrong.
         check_map(reader, inode, &file, report)?;
         file.each(&mut |extent| {
             let Some(left) = self.left.checked_sub(1) else {
@@ -239,7 +240,7 @@ impl CheckPlan {
                 PieceStorage::Plain { stored, .. } => {
                     // Before it becomes pieces.
                     file.check_stored(stored, extent.len)?;
-                    self.area(stored, true);
+                    self.add_area(stored, true);
                     // More pieces for a long extent, but never more than a bound: its length comes from the
                     // image.
                     let most = JOB_LEN.max((extent.len / PIECES).next_multiple_of(JOB_LEN));
@@ -251,7 +252,7 @@ impl CheckPlan {
                     }
                 }
                 PieceStorage::Packed { stored, .. } => {
-                    self.area(stored, false);
+                    self.add_area(stored, false);
                     self.pieces.push(ExtentPart { inode: n, extent: *extent, skip: 0, len: extent.len });
                 }
             }
@@ -259,7 +260,7 @@ impl CheckPlan {
         })
     }
 
-    fn area(&mut self, stored: StoredBytes, plain: bool) {
+    fn add_area(&mut self, stored: StoredBytes, plain: bool) {
         if let Some(area) = UsedArea::of_data(stored, plain) {
             area.add_to(&mut self.areas, AREAS_MAX);
         }
@@ -286,18 +287,18 @@ impl UsedArea {
         let (device, start) = place(stored.place);
         let end = start.saturating_add(stored.len);
         let area = UsedArea { device, start, end, plain, structure: AreaStructure::Cluster };
-        (device != BEHIND_INODES).then_some(area)
+        (device != AFTER_INODES).then_some(area)
     }
 
-    /// Adds it to a list of at most `max` areas. Plain data that continues the last area extends it: an index has an entry
-    /// for each of its blocks.
+    /// Adds the area to a list of at most `max`. Plain data that continues the last area extends it: an index has an
+    /// entry for each block of plain data.
     pub(super) fn add_to(self, areas: &mut Vec<UsedArea>, max: usize) {
         let continues =
             |last: &&mut UsedArea| last.plain && self.plain && (last.device, last.end) == (self.device, self.start);
         if let Some(last) = areas.last_mut().filter(continues) {
             last.end = self.end;
         } else if areas.len() < max {
-            // What does not fit the list is not compared; the rest of the check goes on.
+            // Areas beyond the limit are not compared; the rest of the check goes on.
             areas.push(self);
         }
     }
@@ -376,9 +377,11 @@ pub(super) fn check_overlap(areas: &[UsedArea], report: &mut FindingCollector<'_
     let mut any_end = 0;
     for area in areas {
         if area.device != device {
-            (device, packed_end, any_end) = (area.device, 0, 0);
+            device = area.device;
+            packed_end = 0;
+            any_end = 0;
         }
-        // Plain data may overlap plain data, but nothing else.
+        // Plain data may overlap other plain data, but nothing else may overlap.
         let end = if area.plain { packed_end } else { any_end };
         if area.start < end {
             report.add(area.structure.name(), area.start, format!("it overlaps the data that ends at byte {end}"));

@@ -33,7 +33,8 @@ pub(super) fn of(pair: &StoredXattr) -> Option<FileDigest> {
 pub(super) fn check(
     reader: &ErofsReader,
     inodes: &VisitedInodes,
-    (part, threads): (Part, usize),
+    part: Part,
+    threads: usize,
     progress: &Progress,
     report: &mut FindingCollector<'_>,
 ) -> Result<()> {
@@ -41,16 +42,16 @@ pub(super) fn check(
     let found = |n: usize| &inodes.found[n].inode;
     // Holes count for an image, too: a file of petabytes is a few bytes of index.
     let mut left = reader.disk.total_len().saturating_mul(PER_BYTE).max(AT_LEAST);
-    // Whatever the part, the same files are left out.
-    let all = inodes.digests.iter().map(|(n, sum)| {
+    let mut files: Vec<(usize, Option<FileDigest>)> = Vec::new();
+    // Files of other parts count, too, so that the same files are left out whatever the part.
+    for (at, (n, sum)) in inodes.digests.iter().enumerate() {
         let rest = left.checked_sub(found(*n).size);
         // A file that is too long is left out, and shorter ones after it may fit.
         left = rest.unwrap_or(left);
-        (*n, rest.map(|_| *sum))
-    });
-    let all: Vec<(usize, Option<FileDigest>)> = all.collect();
-    let files = all.into_iter().enumerate().filter(|(at, _)| part.contains(*at as u128, count));
-    let files: Vec<_> = files.map(|(_, file)| file).collect();
+        if part.contains(at as u128, count) {
+            files.push((*n, rest.map(|_| *sum)));
+        }
+    }
     let sizes = files.iter().filter(|(_, sum)| sum.is_some()).map(|(n, _)| found(*n).size);
     Progress::add(&progress.total, sizes.fold(0, u64::saturating_add));
     let work = |files: &[(usize, Option<FileDigest>)], buf: &mut Vec<u8>| {

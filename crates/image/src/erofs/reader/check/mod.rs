@@ -34,8 +34,8 @@ pub(super) fn run(
             tree::check(reader, progress, report)
         },
         |inodes, report| {
-            data::check(reader, &inodes, (part, threads), progress, report)?;
-            digests::check(reader, &inodes, (part, threads), progress, report)
+            data::check(reader, &inodes, part, threads, progress, report)?;
+            digests::check(reader, &inodes, part, threads, progress, report)
         },
     )
 }

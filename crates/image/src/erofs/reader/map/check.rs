@@ -24,8 +24,11 @@ pub(in crate::erofs::reader) struct AnnouncedFeatures {
 type IndexFindings<'w> = &'w mut dyn FnMut(Error);
 
 impl ExtentMap {
-    /// Calls `wrong` for each defect of the map; returns true if an extent [is long and raw](Self::is_long_raw). An error is
-    /// damage that stopped the check.
+    /// Calls `wrong` for each defect of the map; returns true if an extent [is long and raw](Self::is_long_raw).
+    ///
+    /// # Errors
+    ///
+    /// Damage that stopped the check.
     pub(in crate::erofs::reader) fn check(
         &self,
         source: &dyn IndexBytes,
@@ -43,9 +46,9 @@ impl ExtentMap {
                     clusters,
                     block_bits,
                     head: None,
-                    last: None,
+                    last_begun: None,
                     promised: None,
-                    empty: None,
+                    empty_at: None,
                     wrong: &mut *wrong,
                 };
                 walker.run(&mut window)?;
@@ -68,7 +71,7 @@ impl ExtentMap {
         Ok(has_long_raw)
     }
 
-    /// Returns true if an extent [is long and raw](Self::is_long_raw). Most maps tell it by their header.
+    /// Returns true if an extent [is long and raw](Self::is_long_raw). The header of most maps rules it out.
     pub(in crate::erofs::reader) fn has_long_raw(&self, source: &dyn IndexBytes) -> Result<bool> {
         let MapForm::Clusters(header, _) = &self.form else { return Ok(false) };
         if !header.advise.contains(Advise::BIG_CLUSTER_2) {
@@ -177,11 +180,11 @@ struct IndexWalker<'c, 'w> {
     /// The latest head, and its cluster.
     head: Option<(u64, ExtentHead)>,
     /// The latest head at which an extent begins: a head at the end of the file begins none.
-    last: Option<(u64, ExtentHead)>,
-    /// Range of clusters in which entries since then say the next head is.
+    last_begun: Option<(u64, ExtentHead)>,
+    /// Range of clusters in which, according to the entries since then, the next head is.
     promised: Option<(u64, u64)>,
-    /// Position at which the latest head is said to have a cluster of no blocks.
-    empty: Option<u64>,
+    /// Cluster whose entry says that the cluster of the latest head has no blocks.
+    empty_at: Option<u64>,
     wrong: IndexFindings<'w>,
 }
 
@@ -192,42 +195,43 @@ impl IndexWalker<'_, '_> {
             match self.clusters.load(window, n)? {
                 DecodedEntry::Head(head) => {
                     if head.hole {
-                        self.say(window, n, "a hole, which Linux before 7.2 reads as a cluster".into());
+                        self.report(window, n, "a hole, which Linux before 7.2 reads as a cluster".into());
                     }
                     self.keep_promise(window, n);
                     if (n << self.clusters.bits) + head.offset < self.clusters.size {
                         self.refuse_empty(window);
-                        self.last = Some((n, head));
+                        self.last_begun = Some((n, head));
                     }
                     self.head = Some((n, head));
                 }
-                DecodedEntry::Inner { back, blocks, forward } => self.inner(window, n, back, blocks, forward),
+                DecodedEntry::Inner { back, blocks, forward } => self.check_inner(window, n, back, blocks, forward),
             }
         }
-        self.end(window, count);
-        self.last(window, count)
+        self.check_end(window, count);
+        self.check_last(window, count)
     }
 
-    fn say(&mut self, window: &IndexWindow<'_>, n: u64, why: String) {
+    fn report(&mut self, window: &IndexWindow<'_>, n: u64, why: String) {
         (self.wrong)(window.error(self.clusters.at(n), format!("cluster {n}: {why}")));
     }
 
-    fn inner(&mut self, window: &IndexWindow<'_>, n: u64, back: u64, blocks: Option<u64>, forward: Option<u64>) {
+    /// Checks the entry of a cluster in which no extent begins.
+    fn check_inner(&mut self, window: &IndexWindow<'_>, n: u64, back: u64, blocks: Option<u64>, forward: Option<u64>) {
         let Some((head_at, head)) = self.head else {
-            return self.say(window, n, "no extent begins before it".into());
+            return self.report(window, n, "no extent begins before it".into());
         };
         let distance = n - head_at;
-        let counts = distance == 1 && self.clusters.may_be_big(head.kind);
-        if counts && blocks.is_none() {
-            self.say(window, n, "no count of blocks after a head".into());
-        } else if !counts && blocks.is_some() {
-            self.say(window, n, "a count of blocks that is not after a head".into());
+        let needs_count = distance == 1 && self.clusters.may_be_big(head.kind);
+        if needs_count && blocks.is_none() {
+            self.report(window, n, "no count of blocks after a head".into());
+        } else if !needs_count && blocks.is_some() {
+            self.report(window, n, "a count of blocks that is not after a head".into());
         }
         if blocks == Some(0) {
-            self.empty = Some(n);
+            self.empty_at = Some(n);
         }
         if back > distance || (back < distance && back < CAPPED) {
-            self.say(window, n, format!("its head is {distance} clusters back, not {back}"));
+            self.report(window, n, format!("its head is {distance} clusters back, not {back}"));
         }
         if let Some(forward) = forward {
             let (least, most) = self.promised.unwrap_or((u64::MAX, 0));
@@ -241,53 +245,55 @@ impl IndexWalker<'_, '_> {
         let Some((least, most)) = self.promised.take() else { return };
         if most > n || (least != u64::MAX && least < n) {
             let said = if most > n { most } else { least };
-            self.say(window, n.saturating_sub(1), format!("the next head is at cluster {n}, not {said}"));
+            self.report(window, n.saturating_sub(1), format!("the next head is at cluster {n}, not {said}"));
         }
     }
 
     /// Refuses a cluster of no blocks: it is a hole from Linux 7.2 on, but earlier versions read
     /// another cluster. An extent in the packed inode has no cluster.
     fn refuse_empty(&mut self, window: &IndexWindow<'_>) {
-        if let Some(n) = self.empty.take() {
-            self.say(window, n, "a count of 0 blocks, which Linux before 7.2 does not read as a hole".into());
+        if let Some(n) = self.empty_at.take() {
+            self.report(window, n, "a count of 0 blocks, which Linux before 7.2 does not read as a hole".into());
         }
     }
 
     /// Checks the last extent. If no entry follows it, Linux assumes that it extends to the end of
     /// its cluster, not of the file. If it is in the packed inode, it has no stored bytes, which an
     /// uncompressed extent needs.
-    fn last(&mut self, window: &mut IndexWindow<'_>, count: u64) -> Result<()> {
+    fn check_last(&mut self, window: &mut IndexWindow<'_>, count: u64) -> Result<()> {
         let advise = self.clusters.advise;
         if !advise.contains(Advise::FRAGMENT) {
             self.refuse_empty(window);
         }
-        let Some((at, head)) = self.last.filter(|(_, head)| head.kind == ExtentCoding::Plain) else { return Ok(()) };
+        let Some((at, head)) = self.last_begun.filter(|(_, head)| head.kind == ExtentCoding::Plain) else {
+            return Ok(());
+        };
         if advise.contains(Advise::FRAGMENT) {
-            self.say(window, at, "uncompressed, but in the packed inode".into());
+            self.report(window, at, "uncompressed, but in the packed inode".into());
         }
-        if advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT) || self.head != self.last {
+        if advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT) || self.head != self.last_begun {
             return Ok(());
         }
         let span = self.clusters.measure(window, at, head)?;
         let len = (count << self.clusters.bits).saturating_sub(span.start);
         let stored = span.blocks.saturating_mul(1 << self.block_bits);
         if len > stored {
-            self.say(window, at, format!("{stored} uncompressed bytes for {len} up to the end of the cluster"));
+            self.report(window, at, format!("{stored} uncompressed bytes for {len} up to the end of the cluster"));
         }
         Ok(())
     }
 
     /// Checks that an extent that began in an earlier cluster ends with an entry of its own.
-    fn end(&mut self, window: &IndexWindow<'_>, count: u64) {
+    fn check_end(&mut self, window: &IndexWindow<'_>, count: u64) {
         let used = self.clusters.size % (1 << self.clusters.bits);
         let special = self.clusters.advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT);
         let Some((at, head)) = self.head.filter(|_| used > 0) else { return };
-        let behind = at + 1 == count && head.offset >= used;
-        if behind && (head.kind != ExtentCoding::Plain || head.offset != used) {
-            self.say(window, at, format!("an extent begins after the end, at offset {}", head.offset));
+        let begins_after_end = at + 1 == count && head.offset >= used;
+        if begins_after_end && (head.kind != ExtentCoding::Plain || head.offset != used) {
+            self.report(window, at, format!("an extent begins after the end, at offset {}", head.offset));
         }
         if at + 1 < count && !special {
-            self.say(window, count - 1, "no entry ends the last extent".into());
+            self.report(window, count - 1, "no entry ends the last extent".into());
         }
     }
 }

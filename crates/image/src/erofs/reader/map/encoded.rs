@@ -118,13 +118,14 @@ impl EncodedIndex {
                 let n = offset >> self.bits;
                 let bytes = window.array::<8>(self.at(n))?;
                 let [word, low] = words(&bytes);
-                Ok(self.even(n, word, low.into()))
+                Ok(self.even_record(n, word, low.into()))
             }
             RecordLen::Sixteen | RecordLen::ThirtyTwo => self.search(window, cursor, offset),
         }
     }
 
-    fn even(&self, n: u64, word: u32, physical: u64) -> ExtentRecord {
+    /// Makes record `n` of an index of extents of equal length.
+    fn even_record(&self, n: u64, word: u32, physical: u64) -> ExtentRecord {
         let start = n << self.bits;
         let end = (n + 1).saturating_mul(1 << self.bits);
         ExtentRecord { start, end: end.min(self.size), word, physical, last: n + 1 == self.count, entry: self.at(n) }
@@ -143,7 +144,7 @@ impl EncodedIndex {
             cursor.stored = cursor.stored.saturating_add((word & encoded_extent::LEN_MASK).into());
             cursor.next += 1;
             if cursor.next > n {
-                return Ok(self.even(n, word, physical));
+                return Ok(self.even_record(n, word, physical));
             }
         }
     }
@@ -154,43 +155,47 @@ impl EncodedIndex {
         let mut high = self.count;
         // Walks request one record after the other.
         if cursor.next < self.count && self.start_of(window, cursor.next)? == offset {
-            (low, high) = (cursor.next + 1, cursor.next + 1);
+            low = cursor.next + 1;
+            high = low;
         }
-        let mut behind = self.size;
+        // Start of the earliest record that is known to begin after `offset`.
+        let mut next_start = self.size;
         while low < high {
             let middle = low + (high - low) / 2;
             let start = self.start_of(window, middle)?;
             if start <= offset {
                 low = middle + 1;
-            } else if start > behind {
+            } else if start > next_start {
                 // A later record begins before this one, and halving an index out of order misses extents.
                 return Err(self.disorder(window, middle));
             } else {
-                (high, behind) = (middle, start);
+                high = middle;
+                next_start = start;
             }
         }
         cursor.next = low;
         let end = if low < self.count { self.start_of(window, low)? } else { self.size };
-        // What lies before the first extent is a hole.
+        // Before the first extent there is a hole.
         let Some(n) = low.checked_sub(1) else {
             let end = end.min(self.size);
             let entry = self.at(0);
             return Ok(ExtentRecord { start: 0, end, word: 0, physical: 0, last: false, entry });
         };
-        let record = self.long(window, n, end)?;
+        let record = self.read_long(window, n, end)?;
         if record.start > offset || end <= offset || end > self.size {
             return Err(self.disorder(window, n));
         }
         Ok(record)
     }
 
-    /// Makes the error that record `n` does not begin before the next one, or begins after the end of the file.
+    /// Makes the error for a record that does not begin before the next one, or that begins after the end of the file.
     fn disorder(&self, window: &IndexWindow<'_>, n: u64) -> Error {
         let why = format!("records {n} and {} are not in the order of the file, or beyond its end", n + 1);
         window.error(self.at(n), why)
     }
 
-    fn long(&self, window: &mut IndexWindow<'_>, n: u64, end: u64) -> Result<ExtentRecord> {
+    /// Reads record `n` of an index of extents of any length, whose extent ends at `end`.
+    fn read_long(&self, window: &mut IndexWindow<'_>, n: u64, end: u64) -> Result<ExtentRecord> {
         let start = self.start_of(window, n)?;
         let [word, low, high] = words(&window.array::<12>(self.at(n))?);
         let physical = u64::from(high) << 32 | u64::from(low);

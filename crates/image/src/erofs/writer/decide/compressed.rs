@@ -35,10 +35,10 @@ impl DataWriter<'_, '_> {
             let len = range.len();
             let policy = self.files.policy(file);
             let rules = self.rules.for_policy(policy);
-            // So short a file would hardly fill a cluster of its own. Of longer ones only the tail goes to
-            // the packed inode.
-            let fragment = rules.tail_policy == TailPolicy::Fragment && len <= rules.fragment_max;
-            let location = if fragment || rules.all_fragments {
+            // Such a short file would hardly fill a cluster of its own. Of longer ones only the tail goes to the packed
+            // inode.
+            let is_small = rules.tail_policy == TailPolicy::Fragment && len <= rules.fragment_max;
+            let location = if is_small || rules.all_fragments {
                 self.cut_small_before(digest, len)?;
                 PendingLocation::Fragment(self.put_small(&bytes[range])?)
             } else if rules.follows_inode(len) {
@@ -48,7 +48,7 @@ impl DataWriter<'_, '_> {
                 let seq = self.pieces.add()?;
                 let tail_policy = rules.tail_policy;
                 let digest = Some(digest);
-                // The plain form ends after its inode, so it needs tails that may follow inodes.
+                // A whole file that gets no shorter is stored uncompressed, but only if its tail may follow the inode.
                 let whole = rules.inline_tails;
                 pieces.push(PieceJob { seq, lane: policy.lane, range, digest, tail_policy, whole, reuse: Vec::new() });
                 self.tally.packs(len);
@@ -63,7 +63,7 @@ impl DataWriter<'_, '_> {
     pub(super) fn add_piece(&mut self, file: u32, bytes: Buffer, digest: Digest, last: bool) -> Result<u32> {
         let len = bytes.len();
         let policy = self.files.policy(file);
-        // Older images know the piece by its content alone.
+        // Older images know a piece by its content alone; this image shares it only with pieces that are packed alike.
         let content = digest;
         let digest = policy.key_digest(digest);
         if let Some(seq) = self.sharing.piece(&digest, last) {
@@ -71,7 +71,7 @@ impl DataWriter<'_, '_> {
             return Ok(seq);
         }
         let seq = self.pieces.add()?;
-        // Before it is packed: an equal piece needs only its number. Where it lies is looked up at the end.
+        // Already now, before it is packed: an equal piece needs only the number. Its place is looked up at the end.
         self.sharing.add_piece(digest, last, seq);
         self.tally.packs(len);
         let tail_policy = if !last {
@@ -166,9 +166,9 @@ impl DataWriter<'_, '_> {
         self.packed_inode.tails.sent(seq);
         let range = 0..piece.len();
         let lane = self.lanes.packed();
-        let piece_of = PieceJob { seq, lane, range, digest: None, tail_policy, whole: false, reuse: Vec::new() };
+        let job = PieceJob { seq, lane, range, digest: None, tail_policy, whole: false, reuse: Vec::new() };
         // Not by `submit`, which may take results: this runs while one is being taken.
-        self.jobs.pack_tails(piece, piece_of);
+        self.jobs.pack_tails(piece, job);
         Ok(())
     }
 
@@ -246,10 +246,10 @@ impl DataWriter<'_, '_> {
                 self.submit_packing(&bytes, std::mem::take(&mut job))?;
             }
             let algorithm = self.lanes.algorithm(piece.lane);
-            piece.reuse = self.find_stretches((&bytes[piece.range.clone()], algorithm), &chunks, &seen)?;
+            piece.reuse = self.find_stretches(&bytes[piece.range.clone()], algorithm, &chunks, &seen)?;
             let reused = piece.reuse.iter().flat_map(|reuse| &reuse.clusters);
             self.tally.shares(reused.map(|cluster| u64::from(cluster.logical)).sum());
-            // After the search, as a piece must not be compared with itself.
+            // After the search: a piece must not be compared with itself.
             self.stretches.add(piece.seq, &chunks);
             job.push(piece);
         }
@@ -257,10 +257,12 @@ impl DataWriter<'_, '_> {
         Ok(true)
     }
 
-    /// Returns stretches of a piece that clusters of earlier pieces contain, those of the piece's algorithm.
+    /// Returns stretches of a piece that clusters of earlier pieces contain. `seen` says where each chunk was first
+    /// seen.
     fn find_stretches(
         &mut self,
-        (piece, algorithm): (&[u8], u8),
+        piece: &[u8],
+        algorithm: u8,
         chunks: &[ContentChunk],
         seen: &[Option<ChunkOrigin>],
     ) -> Result<Vec<ReusedStretch>> {
@@ -274,7 +276,7 @@ impl DataWriter<'_, '_> {
             start = end;
             // Chunks within the stretch that was found last are covered by it.
             let Some(other) = seen_here.filter(|_| end > done) else { continue };
-            // Once for each run of known chunks: for each of its chunks it would be quadratic.
+            // Once for each run of known chunks. Once for each of its chunks would take quadratic time.
             if here >= run.end {
                 run = here..seen_until(&chunks[n..], &seen[n..]);
             }
@@ -291,9 +293,8 @@ impl DataWriter<'_, '_> {
             self.zone.settle(there.part)?;
             let clusters = self.zone.clusters(there.part);
             let offset = other.offset as usize;
-            if let Some(reuse) =
-                self.stretches.compare(&self.zone, (clusters, offset), (piece, algorithm), done..here)?
-            {
+            let reuse = self.stretches.compare(&self.zone, clusters, offset, piece, algorithm, done..here)?;
+            if let Some(reuse) = reuse {
                 done = reuse.start + reuse.clusters.iter().map(|cluster| cluster.logical as usize).sum::<usize>();
                 found.push(reuse);
             }

@@ -11,7 +11,7 @@ use crate::{Error, OnError, Result};
 #[derive(Debug)]
 pub(super) struct FileTable {
     list: Vec<PendingFile>,
-    /// Files that are not packed as most are.
+    /// Policies other than the default one, by file.
     policies: HashMap<u32, FilePolicy>,
     open: Option<OpenFile>,
     failed: FailedFiles,
@@ -99,8 +99,8 @@ impl FileTable {
         self.list[file as usize] = self.list[other as usize].clone();
     }
 
-    /// Records that a file cannot be read, unless that ends the build. Its pieces continue to
-    /// arrive; it is reported once. Its data already written is cleared at the end.
+    /// Records that a file cannot be read, unless that ends the build. More of its pieces may arrive, but it is
+    /// reported once. Its data already written is cleared at the end.
     pub(super) fn fail(&mut self, file: u32, error: Error) -> Result<()> {
         self.open = None;
         if !self.on_error.skips(&error) {
@@ -112,7 +112,7 @@ impl FileTable {
         Ok(())
     }
 
-    /// Records the same of a file that is complete but for the bytes that workers copy.
+    /// Records that a worker could not copy bytes of a file, unless that ends the build.
     pub(super) fn fail_late(&mut self, file: u32, error: Error) -> Result<()> {
         if !self.on_error.skips(&error) {
             return Err(error);

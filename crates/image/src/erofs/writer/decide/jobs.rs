@@ -1,6 +1,7 @@
 //! Pieces in flight: being cut into chunks, packed or written. Results for the stream of tails are
 //! taken a fixed number of jobs later. When a result is taken depends on the jobs submitted, never
 //! on which worker is ready first.
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -145,7 +146,8 @@ impl<'p, 'env> PieceJobs<'p, 'env> {
         self.window.push(ticket, held);
     }
 
-    /// Has a worker copy bytes of a file, which may fail by itself, and return their number; the job holds `held` bytes.
+    /// Has a worker copy bytes of a file and return their number; the job holds `held` bytes. The inner error is one of
+    /// the file, which may be left out.
     pub(super) fn copy(&mut self, held: usize, file: u32, copy: impl FnOnce() -> Result<Result<u64>> + Send + 'env) {
         let stages = &self.tools.progress.stages;
         let copy =
@@ -153,7 +155,8 @@ impl<'p, 'env> PieceJobs<'p, 'env> {
         self.window.push(self.tools.pool.submit(copy), held);
     }
 
-    /// Has a piece of the stream of tails packed.
+    /// Has a piece of the stream of tails packed. [`due_tails`](Self::due_tails) returns it a fixed number of jobs
+    /// later.
     pub(super) fn pack_tails(&mut self, bytes: Buffer, piece: PieceJob) {
         let stages = &self.tools.progress.stages;
         let bytes = Arc::new(bytes);
@@ -168,7 +171,7 @@ impl<'p, 'env> PieceJobs<'p, 'env> {
     pub(super) fn spill(&mut self, spill: TailSpill) -> Result<()> {
         let len = spill.len();
         let stages = &self.tools.progress.stages;
-        // First, as all jobs that write: it frees the memory that they hold.
+        // First: a write frees the memory of its bytes.
         self.spills.push(self.tools.pool.submit_first(move |_| stages.time(Stage::Write, || spill.write())), len);
         while self.spills.is_full() {
             self.wait_for_spill()?;
@@ -176,7 +179,7 @@ impl<'p, 'env> PieceJobs<'p, 'env> {
         Ok(())
     }
 
-    /// Waits for the oldest of these writes; returns false if there is none.
+    /// Waits for the oldest write of data that follows inodes; returns false if there is none.
     pub(super) fn wait_for_spill(&mut self) -> Result<bool> {
         let Some(spilled) = self.tools.progress.stages.time(Stage::Wait, || self.spills.pop()) else {
             return Ok(false);

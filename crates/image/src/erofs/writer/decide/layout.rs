@@ -23,7 +23,8 @@ const ASSUMED_RATIO: u64 = 2;
 pub(super) enum StorageLayout {
     /// In uncompressed blocks, shared with equal data.
     Raw,
-    /// In uncompressed blocks, with holes: there is so little data between them that an index would take more room.
+    /// In uncompressed blocks, with holes: a rule asks for it, or the index of a compressed file would take more room
+    /// than compression saves.
     Sparse,
     /// Compressed, with its own index.
     Compressed,
@@ -49,7 +50,7 @@ impl StorageLayout {
         if may_be_chunks || (may_have_holes && rules.all_fragments) {
             let data_len = data_len();
             let index_len = size / rules.block() as u64 * ENTRY_LEN;
-            // Compression would save no more than the index costs.
+            // Compression would save no more than its index costs.
             if may_be_chunks && data_len - data_len / ASSUMED_RATIO <= index_len {
                 return StorageLayout::Sparse;
             }
@@ -188,7 +189,7 @@ impl RawBlocks {
         }
     }
 
-    /// Returns true if everything stays consecutive once a piece at `start` follows.
+    /// Returns true if all pieces are consecutive and one at `start` would continue them.
     pub(super) fn goes_on(&self, start: u64) -> bool {
         match self.shape {
             BlockShape::Empty => true,
@@ -206,7 +207,7 @@ impl RawBlocks {
         }
     }
 
-    /// Adds a piece; if there is a `tail`, it is the last one, in the row, and its tail follows the inode.
+    /// Adds a piece. Only the last piece may have a `tail`, which follows the inode, and only if it continues the row.
     pub(super) fn add(&mut self, start: u64, tail: KeptTail) {
         if tail == KeptTail::NONE {
             return self.push(start);
@@ -225,7 +226,7 @@ impl RawBlocks {
         }
     }
 
-    /// Returns the stretches, after which no row continues.
+    /// Returns the stretches, for more to be added. A row becomes stretches first.
     fn stretches(&mut self) -> &mut Vec<BlockStretch> {
         let at = |start: u64, n: u64| BlockStretch::At(start + n * self.piece);
         let row = match self.shape {
@@ -237,7 +238,7 @@ impl RawBlocks {
         }
         match &mut self.shape {
             BlockShape::Chunks(stretches) => stretches,
-            _ => unreachable!("made so above"),
+            _ => unreachable!("set above"),
         }
     }
 
@@ -281,14 +282,14 @@ pub(super) enum PendingLocation {
     Fragment(u64),
     /// Compressed, in the piece with this number.
     Piece(u32),
-    /// Elsewhere: few files of a large tree are.
+    /// Anything else. It takes more memory, and few files of a large tree have it.
     Other(Box<RareLocation>),
 }
 
 // An array of these has an entry for every file until all data is written.
 const _: () = assert!(size_of::<PendingFile>() <= 24);
 
-/// Location of the bytes of a file that is none of the small ones.
+/// A location that few files have, apart so that [`PendingFile`] stays small.
 #[derive(Debug, Clone)]
 pub(super) enum RareLocation {
     /// In consecutive blocks from this offset of the image on, and after the inode.
@@ -312,7 +313,7 @@ impl From<RareLocation> for PendingLocation {
 }
 
 impl PendingLocation {
-    /// Returns a compressed file.
+    /// Returns the location of a compressed file.
     pub(super) fn compressed(parts: Vec<FilePart>) -> PendingLocation {
         match parts[..] {
             [FilePart::Piece(seq)] => PendingLocation::Piece(seq),

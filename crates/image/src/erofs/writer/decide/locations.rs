@@ -52,7 +52,7 @@ impl PieceTable {
 
     /// Returns a piece once all are written.
     pub(super) fn done(&self, seq: u32) -> FinishedPiece {
-        self.get(seq).expect("every piece is down")
+        self.get(seq).expect("every piece is written")
     }
 }
 
@@ -125,7 +125,7 @@ impl LocationResolver<'_> {
         DataLocation::Chunks { device: self.rules.device, bits, blocks: blocks.into() }
     }
 
-    /// Returns the body of a file that was not compressed after all.
+    /// Returns the location of a file that was stored uncompressed because it got no shorter.
     fn plain(&self, parts: &[FilePart]) -> Option<DataLocation> {
         let [FilePart::Piece(seq)] = parts else { return None };
         let FinishedPiece { part, tail: StoredTail::Plain(tail) } = self.pieces.done(*seq) else { return None };
@@ -166,7 +166,7 @@ impl LocationResolver<'_> {
         }
     }
 
-    /// Returns a hole as clusters of no bytes, as encoded extents need it.
+    /// Returns a hole as clusters without stored bytes, which encoded extents need.
     fn hole(&mut self, mut len: u64) -> ClusterRange {
         const MOST: u32 = 1 << 30;
         let first = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters");

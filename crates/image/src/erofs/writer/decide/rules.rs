@@ -68,12 +68,12 @@ impl DataRules {
 
     /// Returns the rules for a file: a file with a codec of its own stays out of the packed inode, which has another one.
     pub(super) fn for_policy(self, policy: FilePolicy) -> DataRules {
-        let tail_policy = if policy.alone && self.tail_policy == TailPolicy::Fragment {
+        let tail_policy = if policy.is_alone && self.tail_policy == TailPolicy::Fragment {
             TailPolicy::Cluster
         } else {
             self.tail_policy
         };
-        DataRules { tail_policy, all_fragments: self.all_fragments && !policy.alone, ..self }
+        DataRules { tail_policy, all_fragments: self.all_fragments && !policy.is_alone, ..self }
     }
 
     /// Returns true if a file of `len` bytes can only be stored after its inode: compressed it
@@ -89,17 +89,17 @@ pub(super) struct FilePolicy {
     /// Number of the lane.
     pub(super) lane: u8,
     /// True if nothing of the file goes to the packed inode.
-    pub(super) alone: bool,
+    pub(super) is_alone: bool,
 }
 
 impl FilePolicy {
-    /// Returns a digest that only equal data of files that are packed alike has.
+    /// Returns the digest by which equal data of files that are packed alike is found.
     pub(super) fn key_digest(self, digest: Digest) -> Digest {
         // Unchanged in the common case, which then costs no second hash.
         if self == FilePolicy::default() {
             return digest;
         }
-        Digest::of(&[digest.as_bytes(), &[self.lane, u8::from(self.alone)][..]].concat())
+        Digest::of(&[digest.as_bytes(), &[self.lane, u8::from(self.is_alone)][..]].concat())
     }
 }
 

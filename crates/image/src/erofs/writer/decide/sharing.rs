@@ -1,9 +1,9 @@
-//! Dedup of whole items: finds equal data by digests before anything is compressed. (Equal
-//! clusters, known only afterwards, are found by the [zone](super::zone), and stretches within
-//! pieces by [`super::reuse`].)
+//! Dedup of whole items: finds equal data by digests before anything is compressed. Equal clusters are known only
+//! afterwards: the [zone](crate::erofs::writer::place::data_zone) finds them. [`super::stretches`] finds stretches
+//! within pieces.
 //!
-//! All tables are those of [`packfs_blocks::dedup`]. Its runs are not used: pieces of a file may
-//! lie anywhere, so nothing must be consecutive.
+//! The tables are those of [`packfs_blocks::dedup`], except its runs: the pieces of a file may lie anywhere, so they
+//! need not follow each other.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::erofs::writer::stored::tails::KeptTail;
 /// Tables of stored data. Without dedup nothing is remembered, except pieces of zeros.
 #[derive(Debug, Default)]
 pub(super) struct SharedData {
-    on: bool,
+    is_on: bool,
     /// Whole files that arrived at once.
     files: PlaceIndex<u32>,
     /// Pieces from the middle of files, and last pieces.
@@ -23,16 +23,17 @@ pub(super) struct SharedData {
     lasts: PlaceIndex<u32>,
     /// Tails of files in the stream of tails.
     tails: PlaceIndex<u64>,
-    /// Uncompressed pieces, and those of them with a tail after an inode.
+    /// Starts of uncompressed pieces that are all blocks.
     blocks: PlaceIndex<u64>,
+    /// Starts of uncompressed last pieces, with their tails, which follow an inode.
     tailed: PlaceIndex<(u64, KeptTail)>,
     /// Pieces of zeros, by length, whether the file continues after them, and lane: they need no digest.
     zeros: HashMap<(u64, bool, u8), u32>,
 }
 
 impl SharedData {
-    pub(super) fn new(on: bool) -> Self {
-        SharedData { on, ..SharedData::default() }
+    pub(super) fn new(is_on: bool) -> Self {
+        SharedData { is_on, ..SharedData::default() }
     }
 
     /// Loads what [`SharedData::file`] needs for these files.
@@ -42,7 +43,7 @@ impl SharedData {
 
     /// Returns the number of an equal file; `None` if `file` is the first of its kind.
     pub(super) fn file(&mut self, digest: Digest, file: u32) -> Option<u32> {
-        if !self.on {
+        if !self.is_on {
             return None;
         }
         self.files.find_or_insert(digest, file)
@@ -56,7 +57,7 @@ impl SharedData {
     }
 
     pub(super) fn add_piece(&mut self, digest: Digest, last: bool, seq: u32) {
-        if self.on {
+        if self.is_on {
             let pieces = if last { &mut self.lasts } else { &mut self.middles };
             pieces.insert(digest, seq);
         }
@@ -77,7 +78,7 @@ impl SharedData {
     }
 
     pub(super) fn add_tail(&mut self, digest: Digest, offset: u64) {
-        if self.on {
+        if self.is_on {
             self.tails.insert(digest, offset);
         }
     }
@@ -94,7 +95,7 @@ impl SharedData {
 
     pub(super) fn add_blocks(&mut self, digest: Digest, start: u64, tail: KeptTail) {
         match tail {
-            _ if !self.on => {}
+            _ if !self.is_on => {}
             KeptTail::NONE => self.blocks.insert(digest, start),
             tail => self.tailed.insert(digest, (start, tail)),
         }

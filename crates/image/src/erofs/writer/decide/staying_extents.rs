@@ -14,14 +14,14 @@ use crate::erofs::kernel::{Feature, Kernel};
 use crate::erofs::raw_sharing::{PAGE_LEN, page_offset};
 use crate::erofs::writer::encode::piece::PackedCluster;
 use crate::erofs::writer::place::data_zone::ClustersOfPiece;
-use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, StoredLen};
+use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, StoredLen, cluster_number};
 use crate::erofs::writer::stored::data::IndexForm;
 use crate::erofs::writer::stored::file::{FileTail, StoredFile};
 use crate::erofs::writer::stored::tails::tail_max;
 use crate::source::{ClusteredImage, DataRun, ExtentStorage, PackedStream, SourceDevice, StayingData, StoredExtent};
 use crate::{Error, Result};
 
-/// Number of algorithms that the entries of one index can tell.
+/// Number of algorithms that the entries of one index can tell apart.
 const ALGORITHMS_OF_ENTRIES: u32 = 2;
 
 /// Data on additional devices that the files of an image refer to.
@@ -45,7 +45,7 @@ pub(super) struct ReferredData {
 struct ReferredDevice {
     /// True if its clusters are used where they are.
     clusters_stay: bool,
-    /// Place of its packed inode in that of the image.
+    /// Place of its packed inode in that of the image, if the image uses it.
     packed: Option<PackedPlace>,
 }
 
@@ -75,7 +75,8 @@ pub(crate) struct StayingRules {
 }
 
 impl StayingRules {
-    /// Returns true if an image with these blocks can have the clusters of a device, and the kernels that are to read it do so.
+    /// Returns true if an image with these blocks can use the clusters of a device where they are, and every kernel
+    /// that is to read it can, too.
     fn allow(&self, image: &ClusteredImage, block_bits: u8) -> bool {
         let algorithms = image.decoders.iter().fold(0, |bits, decoder| bits | 1 << decoder.algorithm);
         // Inodes of the other image are not used, so it does not matter whether they are compressed.
@@ -104,12 +105,11 @@ impl ReferredData {
 
     /// Appends all clusters to those of the image.
     pub(super) fn append_clusters(&mut self, clusters: &mut Vec<StoredCluster>) -> Result<ReferredClusters> {
-        let number = |len: usize| u32::try_from(len).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 });
-        let first = number(clusters.len())?;
+        let first = cluster_number(clusters.len())?;
         clusters.append(&mut self.clusters);
-        let first_packed = number(clusters.len())?;
+        let first_packed = cluster_number(clusters.len())?;
         clusters.append(&mut self.joined.clusters);
-        let count = number(clusters.len())? - first_packed;
+        let count = cluster_number(clusters.len())? - first_packed;
         let range = ClusterRange { first: first_packed, count };
         let packed = (count > 0).then(|| StoredFile::of_clusters(self.joined.len, vec![range]));
         Ok(ReferredClusters { first, packed })
@@ -130,7 +130,7 @@ impl DataWriter<'_, '_> {
                 placed.packed = self.join_stream(stream)?;
             }
         }
-        // Also if its clusters cannot stay, because devices are known by their number.
+        // Devices are known by their number, so one whose clusters cannot stay is added, too.
         self.referred.devices.push(placed);
         Ok(())
     }
@@ -143,7 +143,7 @@ impl DataWriter<'_, '_> {
             StayingData::Extents(extents) => self.refer_to_extents(size, device, extents)?,
         };
         let Some(location) = location else { return Ok(None) };
-        // Nothing of the file will be read, so it is done.
+        // Nothing of the file is left to read.
         Progress::add(&self.progress.done, size);
         let file = self.files.add(size, StorageLayout::Raw, FilePolicy::default())?;
         self.files.put(file, location);
@@ -173,7 +173,7 @@ impl DataWriter<'_, '_> {
         if !is_aligned || !follows || self.rules.staying.has_metabox || start.is_none() != (row_len == 0) {
             return Ok(None);
         }
-        self.note_position([size, start.unwrap_or(u64::MAX), device.into()].into_iter());
+        self.note_position([size, start.unwrap_or(u64::MAX), device.into()]);
         self.referred.positions.update(Digest::of(tail).as_bytes());
         self.referred.bytes += row_len;
         let tail = self.keep.put(tail).map_err(Error::io("cannot write", "a temporary file"))?;
@@ -213,10 +213,10 @@ impl DataWriter<'_, '_> {
             }
             _ => None,
         };
-        self.note_position([size, device.into(), extents.len() as u64].into_iter());
+        self.note_position([size, device.into(), extents.len() as u64]);
         for extent in extents {
             if let ExtentStorage::Packed(at) = extent.storage {
-                self.note_position([extent.len, at].into_iter());
+                self.note_position([extent.len, at]);
             }
         }
         let is_inline = matches!(tail, Some(FileTail::Inline { .. }));
@@ -231,19 +231,17 @@ impl DataWriter<'_, '_> {
 
     /// Adds the clusters of extents to those that stay in sources.
     fn refer_to_clusters(&mut self, device: u16, extents: &[StoredExtent]) -> Result<ClusterRange> {
-        let first = self.referred.clusters.len();
+        let first = cluster_number(self.referred.clusters.len())?;
+        let count = cluster_number(extents.len())?;
         let mut at = 0;
         for extent in extents {
             let cluster = referred_cluster(device, extent, at);
             at += extent.len;
             let StoredCluster { start, physical, logical, raw, algorithm, partial, .. } = cluster;
             let coding = u64::from(raw) | u64::from(partial) << 1 | u64::from(algorithm) << 2;
-            self.note_position([start, physical.into(), logical.into(), coding].into_iter());
+            self.note_position([start, physical.into(), logical.into(), coding]);
             self.referred.clusters.push(cluster);
         }
-        let too_many = |_| Error::TooMany { what: "clusters", max: 1 << 32 };
-        let first = u32::try_from(first).map_err(too_many)?;
-        let count = u32::try_from(extents.len()).map_err(too_many)?;
         Ok(ClusterRange { first, count })
     }
 
@@ -253,10 +251,11 @@ impl DataWriter<'_, '_> {
         usize::from(number).checked_sub(1).and_then(|n| self.referred.devices.get(n)).copied().unwrap_or(none)
     }
 
-    fn note_position(&mut self, numbers: impl Iterator<Item = u64>) {
-        numbers.for_each(|number| {
+    /// Adds numbers that say where a file lies to the digest of positions.
+    fn note_position(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
             self.referred.positions.update(&number.to_le_bytes());
-        });
+        }
     }
 
     /// Appends the packed inode of the next device; `None` if the index of the joined one could not describe it.
@@ -271,7 +270,7 @@ impl DataWriter<'_, '_> {
             return Ok(None);
         }
         self.end_stream_with_page()?;
-        // This device is added to the list only after this.
+        // The caller adds this device to the list afterwards.
         let device = u16::try_from(self.referred.devices.len() + 1).expect("fewer devices than numbers");
         let start = self.referred.joined.len;
         let mut at = start;

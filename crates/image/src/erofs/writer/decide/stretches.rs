@@ -15,12 +15,12 @@ use crate::Result;
 use crate::erofs::raw_sharing::{SharedCluster, page_offset};
 use crate::erofs::writer::encode::piece::ReusedStretch;
 use crate::erofs::writer::place::data_zone::DataZone;
-use crate::erofs::writer::stored::cluster::{StoredCluster, count};
+use crate::erofs::writer::stored::cluster::{StoredCluster, count, stream_of};
 
 /// Minimum number of chunks remembered; at most twice as many are. Each takes about 40 bytes, so all take 20 to 40 MiB,
 /// within the 64 MiB that builds may take beside their tree. More would find data again over a longer distance. Not
 /// measured.
-const MOST: usize = 1 << 19;
+const REMEMBERED_CHUNKS: usize = 1 << 19;
 /// Number of algorithms of the format.
 const ALGORITHMS: usize = 4;
 
@@ -57,7 +57,7 @@ pub(super) fn seen_until(chunks: &[ContentChunk], seen: &[Option<ChunkOrigin>]) 
 
 impl StretchFinder {
     pub(super) fn new(block: usize, encoded: bool) -> Self {
-        let chunks = RecentPlaces::with_most(MOST);
+        let chunks = RecentPlaces::with_most(REMEMBERED_CHUNKS);
         let stored = Vec::new();
         let decoded = Vec::new();
         StretchFinder { chunks, block, encoded, decoders: [const { None }; ALGORITHMS], stored, decoded }
@@ -82,14 +82,16 @@ impl StretchFinder {
         self.block / 4 * 3
     }
 
-    /// Returns the clusters among `clusters`, those of another piece, that a stretch of `piece`
-    /// consists of, if the bytes at `within.end` are those at `offset` there; the stretch may not
-    /// begin before `within.start`, and its clusters have the algorithm of the piece.
+    /// Returns a stretch of `piece` that consists of some of `clusters`, those of an earlier piece. The hint is that
+    /// byte `within.end` of `piece` equals byte `offset` of the earlier one. The stretch begins no earlier than
+    /// `within.start`, and its compressed clusters have the algorithm of `piece`.
     pub(super) fn compare(
         &mut self,
         zone: &DataZone<'_, '_>,
-        (clusters, offset): (&[StoredCluster], usize),
-        (piece, algorithm): (&[u8], u8),
+        clusters: &[StoredCluster],
+        offset: usize,
+        piece: &[u8],
+        algorithm: u8,
         within: Range<usize>,
     ) -> Result<Option<ReusedStretch>> {
         let mut at = 0;
@@ -113,11 +115,12 @@ impl StretchFinder {
             if !cluster.raw && cluster.algorithm != algorithm {
                 break;
             }
-            let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
-            let equal = if cluster.raw { self.usable_raw(cluster, end, equal) } else { equal };
+            let common = self.common_len(zone, cluster, &piece[end.min(piece.len())..])?;
+            let equal = if cluster.raw { self.usable_raw(cluster, end, common) } else { common };
             // A cluster of several blocks needs a second logical cluster after the head to store their number.
             let stored = cluster.physical.bytes();
-            if equal < if stored > self.block { 2 * self.block } else { self.block } {
+            let least = if stored > self.block { 2 * self.block } else { self.block };
+            if equal < least {
                 break;
             }
             // Both may have a megabyte: their product takes more than the 32 bits that a usize may have.
@@ -146,7 +149,7 @@ impl StretchFinder {
     }
 
     /// Returns how many bytes `piece` and the cluster have in common at their beginnings.
-    fn equal(&mut self, zone: &DataZone<'_, '_>, cluster: &StoredCluster, piece: &[u8]) -> Result<usize> {
+    fn common_len(&mut self, zone: &DataZone<'_, '_>, cluster: &StoredCluster, piece: &[u8]) -> Result<usize> {
         zone.read(cluster, &mut self.stored)?;
         let len = cluster.logical as usize;
         let bytes = if cluster.raw {
@@ -156,10 +159,8 @@ impl StretchFinder {
                 Some(decoder) => decoder,
                 none => none.insert(codec(cluster.algorithm).cluster_decoder()?),
             };
-            // A stream lies at the end of its cluster, after zeros, and never begins with one.
-            let first = self.stored.iter().position(|byte| *byte != 0);
             self.decoded.resize(len, 0);
-            decoder.decode_prefix(first.map_or(&[], |first| &self.stored[first..]), &mut self.decoded)?;
+            decoder.decode_prefix(stream_of(&self.stored), &mut self.decoded)?;
             &self.decoded
         };
         Ok(common_start(bytes, piece))
@@ -237,7 +238,7 @@ mod tests {
         let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
         // The hint is in the middle of the second cluster.
         let mut find = |from: usize, here, offset| {
-            stretches.compare(zone, (zone.clusters(part), offset), (&piece, 0), from..here).unwrap()
+            stretches.compare(zone, zone.clusters(part), offset, &piece, 0, from..here).unwrap()
         };
         let reuse = find(0, BLOCK + 100, 2 * BLOCK + 100).expect("a stretch");
         let lens: Vec<_> = reuse.clusters.iter().map(|cluster| (cluster.logical as usize, cluster.partial)).collect();

@@ -12,9 +12,9 @@ use crate::Result;
 use crate::build::{BatchPart, FileSegment, UnreadFile};
 use crate::erofs::writer::stored::tails::{KeptTail, tail_max};
 
-/// Bytes of memory that a copy in flight counts as: it holds only ranges, but the number of copies needs a limit, too.
+/// Bytes of memory that a copy in flight counts as. It holds only ranges, but the number of copies needs a limit, too.
 /// Not measured.
-const HELD: usize = 4096;
+const COPY_WEIGHT: usize = 4096;
 
 impl DataWriter<'_, '_> {
     /// Writes whole files shorter than a piece.
@@ -100,7 +100,7 @@ impl DataWriter<'_, '_> {
         if files.is_empty() {
             return Ok(());
         }
-        // As in `store_sparse_piece`.
+        // As in `store_sparse_piece`: the order of data must not depend on the progress of the workers.
         self.settle()?;
         // A copy, because `bytes` goes to the workers that compress the other files of the batch.
         let mut own = self.regions.take(files.iter().map(|(_, (range, _))| range.len()).sum());
@@ -165,9 +165,9 @@ impl DataWriter<'_, '_> {
     /// Returns how many of `len` bytes take blocks; the rest goes after the inode.
     pub(super) fn len_in_blocks(&self, len: usize) -> usize {
         let block = self.rules.block();
-        // In the chunk-based layout nothing but the addresses of chunks follows the inode.
-        let follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);
-        if follows { len / block * block } else { len }
+        // In the chunk-based layout, only the addresses of chunks follow the inode.
+        let tail_follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);
+        if tail_follows { len / block * block } else { len }
     }
 
     /// Writes the first `len` bytes of a buffer.
@@ -213,7 +213,7 @@ impl DataWriter<'_, '_> {
         Ok(())
     }
 
-    /// Has the next data of an unread file copied.
+    /// Has the next segment of an unread file copied; `last` says that no segment follows.
     fn copy_segment(
         &mut self,
         file: u32,
@@ -246,7 +246,7 @@ impl DataWriter<'_, '_> {
         end.resize(end.len().next_multiple_of(self.rules.block()), 0);
         let reserved = self.zone.reserve(usize::try_from(whole).expect("at most a segment") + end.len());
         let range = unread.range(segment.offset, whole);
-        self.jobs.copy(HELD + end.len(), file, move || {
+        self.jobs.copy(COPY_WEIGHT + end.len(), file, move || {
             let read = reserved.copy(&range)?;
             reserved.write(&end, whole)?;
             Ok(read.map(|()| whole + end.len() as u64))

@@ -29,7 +29,7 @@ use crate::{Error, Result};
 pub(crate) struct DataWriter<'p, 'env> {
     pub(super) rules: DataRules,
     pub(super) lanes: &'env LaneTable,
-    /// True if more of the packed inode comes before or after that of these files.
+    /// True if the packed inode also has parts that are not of these files: those of other shards, or directories.
     pub(super) is_cut: bool,
     pub(super) files: FileTable,
     pub(super) sharing: SharedData,
@@ -38,7 +38,7 @@ pub(crate) struct DataWriter<'p, 'env> {
     pub(super) jobs: PieceJobs<'p, 'env>,
     pub(super) zone: DataZone<'p, 'env>,
     pub(super) pieces: PieceTable,
-    /// Data stored after inodes.
+    /// Bytes that will follow inodes.
     pub(super) keep: TailStore,
     /// Buffers for pieces.
     pub(super) buffers: Buffers,
@@ -61,7 +61,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
         budget: usize,
         ledger: ReuseLedger,
     ) -> Self {
-        // With a file of its own for data, everything that is written here goes to that file.
+        // If the data has a file of its own, everything is written there.
         let tools = BuildTools { output: tools.blob.unwrap_or(tools.output), ..tools };
         let BuildTools { output, progress, .. } = tools;
         DataWriter {
@@ -88,7 +88,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
     /// Receives whole files that are shorter than a piece.
     fn add_batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<BatchPart>)>) -> Result<()> {
         let mut fresh = Vec::with_capacity(files.len());
-        let mut again = Vec::new();
+        let mut duplicates = Vec::new();
         let mut stored = Vec::new();
         // All at once, so that the lookups below do not wait for memory one after the other.
         self.sharing.touch_files(files.iter().filter_map(|(_, read)| Some(&read.as_ref().ok()?.1)));
@@ -107,7 +107,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
             }
             match self.sharing.file(self.files.policy(file).key_digest(digest), file) {
                 Some(same) => {
-                    again.push((file, same));
+                    duplicates.push((file, same));
                     self.tally.saves(range.len());
                 }
                 None => fresh.push((file, (range, digest))),
@@ -119,8 +119,10 @@ impl<'p, 'env> DataWriter<'p, 'env> {
         } else {
             self.pack_batch(bytes, fresh)?
         }
-        // Only now: the files they equal may be in the same batch.
-        again.into_iter().for_each(|(file, same)| self.files.put_same(file, same));
+        // Last, because the files that they equal may be in the same batch, and have no location before.
+        for (file, same) in duplicates {
+            self.files.put_same(file, same);
+        }
         Ok(())
     }
 
@@ -129,7 +131,8 @@ impl<'p, 'env> DataWriter<'p, 'env> {
         let Some(mut open) = self.files.take_open(file, &self.rules, self.packed_inode.small.len()) else {
             return Ok(());
         };
-        match if open.state.ends_with_hole() { cut.behind_hole() } else { cut } {
+        let cut = if open.state.ends_with_hole() { cut.behind_hole() } else { cut };
+        match cut {
             FileBlock::Hole(len) => {
                 open.at += len;
                 self.add_hole(&mut open.state, len)?;
@@ -168,7 +171,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
             OpenFileState::Fragment(offset) => PendingLocation::Fragment(offset),
             OpenFileState::Compressed(parts) => match parts.finish() {
                 None => PendingLocation::Hole,
-                // Encoded extents can be holes, other indexes have no form for them.
+                // Only encoded extents can be holes.
                 Some(parts) if self.rules.form.encoded => PendingLocation::compressed(parts),
                 Some(parts) => PendingLocation::compressed(self.fill_holes(file, parts)?),
             },
@@ -182,7 +185,7 @@ impl<'p, 'env> DataWriter<'p, 'env> {
     fn settle_streams(&mut self) -> Result<()> {
         let has_tails = self.rules.tail_policy == TailPolicy::Fragment && !self.rules.all_fragments;
         if has_tails || self.is_cut {
-            // The stream of tails or that of the next shard follows.
+            // The stream of tails, directories or another shard follows, and has to begin with a page.
             self.put_small(&page_padding(self.packed_inode.small.len()))?;
         }
         if let Some(piece) = self.packed_inode.small.take() {
@@ -215,9 +218,9 @@ impl BlockWriter for DataWriter<'_, '_> {
             return Err(Error::Unsupported(why));
         }
         let lane = self.lanes.of(recipe);
-        // What is in the packed inode is packed as the image is.
-        let alone = !self.rules.raw && (lane > 0 || handling.contains(DataHandling::NO_FRAGMENT));
-        let policy = FilePolicy { lane, alone };
+        // The packed inode has one codec, that of the image.
+        let is_alone = !self.rules.raw && (lane > 0 || handling.contains(DataHandling::NO_FRAGMENT));
+        let policy = FilePolicy { lane, is_alone };
         let layout = if handling.contains(DataHandling::STORE) {
             StorageLayout::uncompressed(&self.rules)
         } else {
@@ -260,7 +263,7 @@ impl BlockWriter for DataWriter<'_, '_> {
             None => content.finalize(),
             Some(positions) => blake3::hash(&[content.finalize(), positions].map(|hash| *hash.as_bytes()).concat()),
         };
-        // Both used memory for every file, which the next steps need.
+        // Both have entries for every file, whose memory the next steps need.
         drop(sharing);
         drop(stretches);
         let counts = tally.counts(zone.counts());
@@ -276,7 +279,8 @@ impl BlockWriter for DataWriter<'_, '_> {
         let done = StoredData {
             end: end.div_ceil(rules.block() as u64),
             files,
-            // What stays on devices is not packed, and an image with devices packs nothing else.
+            // Devices have packed inodes of their own, which are joined; an image that refers to them packs nothing
+            // else.
             packed: joined.or_else(|| packed.map(|packed| resolver.resolve(packed))),
             clusters: resolver.clusters,
             form: rules.form,

@@ -78,18 +78,18 @@ impl<'a> InodeWriter<'a> {
         let fields = self.fields(ino, dir_links(&listing));
         if self.options.features.contains(Features::COMPRESSED_DIRS) {
             // The length does not depend on the place.
-            return (listing, self.size(&fields, &self.fragment(&listing, 0)));
+            return (listing, self.room(&fields, &self.fragment(&listing, 0)));
         }
         let head = self.head_len(&fields, listing.size);
         let tail = listing.size % block;
         // A tail that would not fit next to its inode gets its own block, so that the two are never far apart.
         let follows = !self.options.features.contains(Features::NO_INLINE) && head + tail <= block;
-        let size = if follows {
+        let room = if follows {
             InodeRoom { len: head + tail, together: tail, blocks: listing.size - tail }
         } else {
             InodeRoom { len: head, together: 0, blocks: listing.size.next_multiple_of(block) }
         };
-        (listing, size)
+        (listing, room)
     }
 
     /// Measures any other inode.
@@ -97,14 +97,16 @@ impl<'a> InodeWriter<'a> {
         let inode = self.tree.inode(ino);
         let fields = self.fields(ino, inode.links);
         let payload = self.payload(&inode.kind, None);
-        let InodeRoom { len, .. } = self.size(&fields, &payload);
-        let Kind::Symlink(target) = &inode.kind else { return self.size(&fields, &payload) };
+        let room = self.room(&fields, &payload);
+        let Kind::Symlink(target) = &inode.kind else { return room };
+        let len = room.len;
+        let target_len = target.len() as u64;
         let block = u64::from(self.options.block_size);
-        let target = target.len() as u64;
-        match len <= block {
+        if len <= block {
             // Older kernels require the target in the block in which the inode ends.
-            true => InodeRoom { len, together: len, blocks: 0 },
-            false => InodeRoom { len: len - target, together: 0, blocks: target.next_multiple_of(block) },
+            InodeRoom { len, together: len, blocks: 0 }
+        } else {
+            InodeRoom { len: len - target_len, together: 0, blocks: target_len.next_multiple_of(block) }
         }
     }
 
@@ -115,13 +117,14 @@ impl<'a> InodeWriter<'a> {
 
     /// Measures an inode without a name.
     pub(crate) fn measure_special(&self, stored: &'a StoredFile) -> InodeRoom {
-        self.size(&self.special_fields(), &InodePayload::of(self.data, stored, self.options))
+        self.room(&self.special_fields(), &InodePayload::of(self.data, stored, self.options))
     }
 
-    /// Appends a directory's inode and the tail of its data.
+    /// Appends a directory's inode and the tail of its data. Returns the format features that the inode uses.
     pub(crate) fn write_dir(
         &self,
-        (ino, listing): (Ino, &DirListing),
+        ino: Ino,
+        listing: &DirListing,
         entries: DirEntries<'_>,
         serial: u32,
         out: &mut Vec<u8>,
@@ -232,7 +235,8 @@ impl<'a> InodeWriter<'a> {
         (inode + fields.xattrs.len()) as u64
     }
 
-    fn size(&self, fields: &InodeFields<'_>, payload: &InodePayload<'_>) -> InodeRoom {
+    /// Returns the room for an inode and what follows it.
+    fn room(&self, fields: &InodeFields<'_>, payload: &InodePayload<'_>) -> InodeRoom {
         let head = self.head_len(fields, payload.size);
         let (len, together) = match payload.follows {
             FollowingData::Nothing => (0, 0),
@@ -332,7 +336,7 @@ impl<'a> InodeWriter<'a> {
     }
 }
 
-/// What both forms of an inode have besides the fields of its entry in the tree.
+/// Fields of both forms of an inode that its entry in the tree does not have.
 #[derive(Debug, Clone, Copy)]
 struct InodeHead {
     /// Layout of the data, and flags.

@@ -11,7 +11,7 @@ use crate::erofs::writer::encode::lanes::LaneTable;
 use crate::erofs::writer::encode::piece::{PackedPieces, PieceJob, TailPolicy};
 use crate::erofs::writer::encode::worker::PackWorker;
 use crate::erofs::writer::place::data_zone::{ClustersOfPiece, DataZone, FinishedZone};
-use crate::erofs::writer::stored::cluster::ClusterRange;
+use crate::erofs::writer::stored::cluster::{ClusterRange, cluster_number};
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::file::StoredFile;
 use crate::{Error, Result};
@@ -99,8 +99,7 @@ impl<'p, 'env> LateStream<'p, 'env> {
         let len = self.stream.len();
         let counts = self.zone.counts();
         let FinishedZone { mut clusters, end, .. } = self.zone.finish()?;
-        let before =
-            u32::try_from(data.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
+        let before = cluster_number(data.clusters.len())?;
         data.clusters.append(&mut clusters);
         data.end = end.div_ceil(data.block_len());
         data.shares_clusters |= counts.shared > 0;

@@ -49,7 +49,8 @@ pub(crate) fn write(
     tools: BuildTools<'_, '_, PackWorker>,
     lanes: &LaneTable,
     options: &ErofsOptions,
-    (tree, census): (&Tree, &TreeCensus),
+    tree: &Tree,
+    census: &TreeCensus,
     data: &mut StoredData,
 ) -> Result<MetadataSummary> {
     let mut head = ImageHead::new(options)?;
@@ -71,8 +72,8 @@ pub(crate) fn write(
     // packed.
     parts.pack_dirs(&placing, data)?;
     let placed = match lanes.metabox() {
-        None => parts.zone(&mut placing, &devices, data)?,
-        Some(lane) => parts.metabox(lane, &placing, data)?,
+        None => parts.write_zone(&mut placing, &devices, data)?,
+        Some(lane) => parts.write_metabox(lane, &placing, data)?,
     };
     let UsedFeatures { mut features, algorithms } = parts.uses;
     features
@@ -170,8 +171,9 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         packed.append(dirs)
     }
 
-    /// Writes all inodes after the data. Once its own length is known, devices get their places, and so clusters on them.
-    fn zone(
+    /// Writes all inodes after the data. The devices follow the zone in the address space, so they, and clusters on
+    /// them, get their addresses once the length of the zone is known.
+    fn write_zone(
         &mut self,
         placing: &mut MetadataLayout,
         devices: &[(String, u64)],
@@ -187,19 +189,19 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         let data = &*data;
         let mut out = self.image_stream(data);
         let tree = self.tree;
-        self.items(placing.items(|ahead| data.touch(tree, ahead)), placing, (zone, data), &mut out)?;
+        self.write_items(placing.items(|ahead| data.touch(tree, ahead)), placing, zone, data, &mut out)?;
         let digest = out.finish(placing.len())?;
         Ok(PlacedMetadata { zone, blocks, packed_nid: placing.packed, metabox_nid: None, digest })
     }
 
     /// Writes the blocks that inodes refer to, the metabox with all inodes, then the inodes of the metabox and of the
     /// packed inode.
-    fn metabox(&mut self, lane: u8, placing: &MetadataLayout, data: &mut StoredData) -> Result<PlacedMetadata> {
+    fn write_metabox(&mut self, lane: u8, placing: &MetadataLayout, data: &mut StoredData) -> Result<PlacedMetadata> {
         let apart = placing.apart.as_ref().expect("made for a metabox");
         let zone = data.end;
         self.check_end(zone + number(apart.len(), self.options.block_size))?;
         let mut out = self.image_stream(data);
-        self.items(apart.items.iter().copied(), placing, (zone, data), &mut out)?;
+        self.write_items(apart.items.iter().copied(), placing, zone, data, &mut out)?;
         // The metabox follows these blocks.
         let blocks = out.finish(apart.len())?;
         data.end += apart.len() / u64::from(self.options.block_size);
@@ -207,7 +209,7 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         let mut late = self.late(data, lane);
         let mut out = MetadataStream::new(|bytes, _| late.put(bytes));
         let tree = self.tree;
-        self.items(placing.items(|ahead| data.touch(tree, ahead)), placing, (zone, data), &mut out)?;
+        self.write_items(placing.items(|ahead| data.touch(tree, ahead)), placing, zone, data, &mut out)?;
         let inodes = out.finish(placing.len())?;
         let metabox = late.finish(data)?;
 
@@ -258,12 +260,13 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         })
     }
 
-    /// Writes everything that has its position in a list; its blocks count from `zone` on.
-    fn items(
+    /// Writes items at their positions. Addresses of blocks count from the block `zone` on.
+    fn write_items(
         &mut self,
         items: impl Iterator<Item = (u64, ZoneItem)>,
         placing: &MetadataLayout,
-        (zone, data): (u64, &StoredData),
+        zone: u64,
+        data: &StoredData,
         out: &mut MetadataStream<impl FnMut(&[u8], u64) -> Result<()>>,
     ) -> Result<()> {
         let progress = self.tools.progress;
@@ -271,8 +274,7 @@ impl<'a, 'p, 'env> MetadataBuilder<'a, 'p, 'env> {
         let inodes = &self.inodes(data);
         let mut writer = ZoneWriter { inodes, placing, zone, progress, out, serial, uses: self.uses };
         writer.items(items)?;
-        let serial = writer.serial;
-        let uses = writer.uses;
+        let ZoneWriter { serial, uses, .. } = writer;
         self.serial = serial;
         self.uses = uses;
         Ok(())
@@ -311,7 +313,7 @@ fn uuid(parts: &[&[u8]]) -> [u8; 16] {
     uuid
 }
 
-/// Writes everything that has its position.
+/// Writes the items of a zone.
 struct ZoneWriter<'w, 'a, F> {
     inodes: &'w InodeWriter<'a>,
     placing: &'w MetadataLayout,
@@ -330,10 +332,10 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> ZoneWriter<'_, '_, F> {
         let inodes = self.inodes;
         let placing = self.placing;
         let mut bytes = Vec::new();
-        for (at, what) in items {
+        for (at, item) in items {
             self.out.seek(at)?;
             bytes.clear();
-            match what {
+            match item {
                 ZoneItem::Dir(number) => {
                     let uses = self.dir(&placing.dirs[number as usize], &mut bytes)?;
                     self.uses |= uses;
@@ -376,7 +378,7 @@ impl<F: FnMut(&[u8], u64) -> Result<()>> ZoneWriter<'_, '_, F> {
             Some(offset) => DirEntries::Fragment(offset),
             None => DirEntries::Blocks { block: dir.blocks.map(|at| self.block(at)), tail: &tail },
         };
-        self.inodes.write_dir((dir.ino, &dir.listing), entries, self.serial, bytes)
+        self.inodes.write_dir(dir.ino, &dir.listing, entries, self.serial, bytes)
     }
 
     fn dir_blocks(&mut self, dir: &PlacedDir) -> Result<()> {

@@ -110,10 +110,12 @@ impl ClusterFit {
         }
         let mut expected = None;
         let mut shorter = 0.75;
-        // What the scout proposes is nearly right, so a second try drops 3 % of it and not a quarter.
+        // The proposal of the scout is nearly right, so a second try drops 3 % of it instead of a quarter.
         if let Some(scout) = scout {
             let (scouted, len) = self.estimate(scout, src, dst.len(), taken)?;
-            (taken, expected, shorter) = (scouted, Some(len), 0.97);
+            taken = scouted;
+            expected = Some(len);
+            shorter = 0.97;
         }
         loop {
             let result = encoder.encode(&src[..taken], dst)?;

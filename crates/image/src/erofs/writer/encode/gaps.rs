@@ -79,22 +79,22 @@ impl LaneEncoder {
         let place = out.len - physical;
         let (early, late) = wanted.into_inner();
         // With fewer bytes than it stores, the cluster would be better off uncompressed.
-        let wanted = early.max(start + physical + 1);
+        let end = early.max(start + physical + 1);
         // Unaligned clusters may begin and end anywhere.
-        if self.packing.unaligned || wanted > late || wanted >= at {
+        if self.packing.unaligned || end > late || end >= at {
             return Ok(at);
         }
         let encoder = self.encoder.as_mut().expect("it made the last cluster");
         let mut shorter = vec![0; physical];
         // An encoder may need more room for the beginning than for everything. Then the cluster stays as it
         // was.
-        let Some(len) = encoder.encode(&src[start..wanted], &mut shorter)? else { return Ok(at) };
-        self.prover.prove(&src[start..wanted], &shorter[..len])?;
+        let Some(len) = encoder.encode(&src[start..end], &mut shorter)? else { return Ok(at) };
+        self.prover.prove(&src[start..end], &shorter[..len])?;
         out.bytes[place..place + len].copy_from_slice(&shorter[..len]);
         out.len = place;
         out.cuts.pop();
-        out.put(self.packing.physical(len), len, wanted - start);
-        Ok(wanted)
+        out.put(self.packing.physical(len), len, end - start);
+        Ok(end)
     }
 
     /// Begins the uncompressed clusters before `at` at a whole block, if the data ends at one: otherwise less than a block

@@ -14,7 +14,7 @@ use crate::erofs::raw_sharing::page_offset;
 use crate::erofs::writer::counts::ClusterCounts;
 use crate::erofs::writer::encode::piece::{PackedCluster, PackedPiece};
 use crate::erofs::writer::encode::worker::PackWorker;
-use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster};
+use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, cluster_number};
 use crate::{Error, Result};
 
 /// Clusters are shared if that saves at least one in this many bytes of a piece: to share a few of many costs more than
@@ -138,16 +138,16 @@ impl<'p, 'env> DataZone<'p, 'env> {
         pieces: impl Iterator<Item = ClustersOfPiece>,
     ) -> Result<Vec<ClusterRange>> {
         let bytes = Arc::new(bytes);
-        // Range written at once: consecutive new clusters.
+        // Consecutive new clusters, which are written at once.
         let mut run = 0..0;
         let mut parts = Vec::new();
         for ClustersOfPiece { count, algorithm } in pieces {
-            let first = number(self.clusters.len())?;
+            let first = cluster_number(self.clusters.len())?;
             let (mine, others) = cuts.split_at(count as usize);
             cuts = others;
             let share = self.is_sharing_worth_it(mine, algorithm);
             for (cut, page_offset) in with_page_offsets(mine) {
-                match cut.reused.or_else(|| self.equal(cut, page_offset, algorithm).filter(|_| share)) {
+                match cut.reused.or_else(|| self.find_equal(cut, page_offset, algorithm).filter(|_| share)) {
                     Some(cluster) => self.push_shared(cut, cluster, &bytes, &mut run)?,
                     None => self.push_new(cut, page_offset, algorithm, &bytes, &mut run)?,
                 }
@@ -196,7 +196,7 @@ impl<'p, 'env> DataZone<'p, 'env> {
             start += moved as u64;
         }
         if let Some(digest) = digest {
-            self.known.insert(digest, number(self.clusters.len())?);
+            self.known.insert(digest, cluster_number(self.clusters.len())?);
         }
         self.ledger.wrote(start, physical.into(), older);
         self.clusters.push(StoredCluster {
@@ -216,7 +216,7 @@ impl<'p, 'env> DataZone<'p, 'env> {
     }
 
     /// Returns an existing equal cluster that can be used at an offset in a page of the file.
-    fn equal(&self, cut: &PackedCluster, page_offset: u16, algorithm: u8) -> Option<StoredCluster> {
+    fn find_equal(&self, cut: &PackedCluster, page_offset: u16, algorithm: u8) -> Option<StoredCluster> {
         let found = self.clusters[self.known.find(&cut.digest?)? as usize];
         let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
         // An uncompressed cluster has to keep its offset in a page of the file, a compressed one its
@@ -225,14 +225,17 @@ impl<'p, 'env> DataZone<'p, 'env> {
         (same && readable).then_some(found)
     }
 
-    /// Returns true if sharing pays off: clusters elsewhere need a larger index, which for a few of
-    /// many outweighs their size.
+    /// Returns true if sharing saves more than the larger index costs: see [`SHARED_PART`].
     fn is_sharing_worth_it(&self, cuts: &[PackedCluster], algorithm: u8) -> bool {
-        let cuts_with_offsets = with_page_offsets(cuts);
-        let shared = cuts_with_offsets.filter(|(cut, page_offset)| self.equal(cut, *page_offset, algorithm).is_some());
-        let saved: u64 = shared.map(|(cut, _)| u64::from(cut.physical)).sum();
-        let all: u64 = cuts.iter().map(|cut| u64::from(cut.logical)).sum();
-        saved * SHARED_PART >= all
+        let mut saved = 0;
+        let mut total = 0;
+        for (cut, page_offset) in with_page_offsets(cuts) {
+            total += u64::from(cut.logical);
+            if self.find_equal(cut, page_offset, algorithm).is_some() {
+                saved += u64::from(cut.physical);
+            }
+        }
+        saved * SHARED_PART >= total
     }
 
     fn append(&mut self, run: ClusterRun) -> Result<()> {
@@ -255,6 +258,7 @@ impl<'p, 'env> DataZone<'p, 'env> {
 
     /// Notes where a piece of `len` bytes lies, for the index.
     pub(crate) fn note_piece(&mut self, noted: NotedUnit, len: u64, rest: u8, part: ClusterRange) {
+        // Not `self.clusters(part)`, which would borrow the ledger, too.
         let clusters = &self.clusters[part.first as usize..][..part.count as usize];
         let stretches = clusters.iter().map(|cluster| UnitStretch {
             start: cluster.start,
@@ -291,11 +295,6 @@ fn with_page_offsets(cuts: &[PackedCluster]) -> impl Iterator<Item = (&PackedClu
         *at += u64::from(cut.logical);
         Some((cut, offset))
     })
-}
-
-/// Returns the number of the next cluster.
-fn number(len: usize) -> Result<u32> {
-    u32::try_from(len).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! over names reads one dense area. All other inodes follow, those of one directory together and in
 //! the order of its names. What is used first ([`Tree::hot`]) lies before all that in the same way, its other inodes in
 //! order of first use, and the packed inode beside it.
+
 use std::collections::HashMap;
 
 use super::space::MetadataSpace;
@@ -47,7 +48,7 @@ pub(crate) struct PlacedDir {
 /// The whole zone.
 #[derive(Debug)]
 pub(crate) struct MetadataLayout {
-    /// Contents by position, ascending, of the zone or of the metabox; without the inodes of anything but directories.
+    /// Everything but the inodes in `inodes`, by position, ascending: in the zone or in the metabox.
     others: Vec<(u64, ZoneItem)>,
     /// All inodes except those of directories, in the order of their positions. There may be tens of millions.
     inodes: Vec<Ino>,
@@ -88,7 +89,7 @@ impl MetadataLayout {
         let apart = || OutsideBlocks { items: Vec::new(), space: MetadataSpace::empty(block) };
         let mut plan = LayoutPlanner {
             inodes,
-            entries: inodes.data.packed.as_ref().map_or(0, |packed| packed.size),
+            next_fragment: inodes.data.packed.as_ref().map_or(0, |packed| packed.size),
             placing: MetadataLayout {
                 others: Vec::new(),
                 inodes: Vec::new(),
@@ -102,18 +103,18 @@ impl MetadataLayout {
                 space: MetadataSpace::new(block),
             },
         };
-        // The packed inode cannot be in the metabox, and is measured once the directories are in it.
-        let with_packed = !features.intersects(Features::METABOX | Features::COMPRESSED_DIRS);
+        // A packed inode with directories is measured later, once they are in it. With a metabox it lies elsewhere.
+        let places_packed = !features.intersects(Features::METABOX | Features::COMPRESSED_DIRS);
         if !tree.hot().is_empty() {
-            plan.dirs(directories(tree).filter(|(ino, _)| tree.is_hot(*ino)))?;
-            tree.hot().iter().filter(|ino| !tree.is_dir(**ino)).try_for_each(|ino| plan.other(*ino))?;
-            if with_packed {
+            plan.place_dirs(directories(tree).filter(|(ino, _)| tree.is_hot(*ino)))?;
+            tree.hot().iter().filter(|ino| !tree.is_dir(**ino)).try_for_each(|ino| plan.place_other(*ino))?;
+            if places_packed {
                 plan.placing.place_packed(inodes)?;
             }
         }
-        plan.dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
-        plan.others()?;
-        if tree.hot().is_empty() && with_packed {
+        plan.place_dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
+        plan.place_others()?;
+        if tree.hot().is_empty() && places_packed {
             plan.placing.place_packed(inodes)?;
         }
         let mut placing = plan.placing;
@@ -123,7 +124,8 @@ impl MetadataLayout {
         Ok(placing)
     }
 
-    /// Returns all contents by position, ascending: of the zone, or of the metabox. `touch` gets the inodes that follow.
+    /// Returns all contents by position, ascending: of the zone, or of the metabox. `touch` is called with the inodes
+    /// that come next.
     pub(crate) fn items(&self, touch: impl Fn(&[Ino])) -> impl Iterator<Item = (u64, ZoneItem)> {
         let at = |ino: Ino| u64::from(self.nids[ino.0 as usize]) * INODE_SLOT;
         let inodes = self.inodes.chunks(AHEAD).inspect(move |ahead| touch(ahead)).flatten();
@@ -191,38 +193,38 @@ fn directories(tree: &Tree) -> impl Iterator<Item = (Ino, Ino)> {
 struct LayoutPlanner<'p, 'a> {
     inodes: &'p InodeWriter<'a>,
     /// Offset in the packed inode for the next directory in it.
-    entries: u64,
+    next_fragment: u64,
     placing: MetadataLayout,
 }
 
 impl LayoutPlanner<'_, '_> {
     /// Places directories, the root before all others.
-    fn dirs(&mut self, dirs: impl Iterator<Item = (Ino, Ino)>) -> Result<()> {
+    fn place_dirs(&mut self, dirs: impl Iterator<Item = (Ino, Ino)>) -> Result<()> {
         for (ino, parent) in dirs {
-            self.dir(ino, parent)?;
+            self.place_dir(ino, parent)?;
             if ino == ROOT {
-                self.shared_xattrs();
+                self.place_shared_xattrs();
             }
         }
         Ok(())
     }
 
-    fn dir(&mut self, ino: Ino, parent: Ino) -> Result<()> {
+    fn place_dir(&mut self, ino: Ino, parent: Ino) -> Result<()> {
         let (listing, size) = self.inodes.measure_dir(ino);
         let number = u32::try_from(self.placing.dirs.len()).expect("no more directories than inodes");
-        let at = self.inode(ino, size)?;
+        let at = self.place_inode(ino, size)?;
         self.placing.others.push((at, ZoneItem::Dir(number)));
-        let blocks = self.blocks(size.blocks, ZoneItem::DirBlocks(number));
+        let blocks = self.place_blocks(size.blocks, ZoneItem::DirBlocks(number));
         let packed = self.inodes.options.features.contains(Features::COMPRESSED_DIRS);
-        let fragment = packed.then_some(self.entries);
-        self.entries += listing.size;
+        let fragment = packed.then_some(self.next_fragment);
+        self.next_fragment += listing.size;
         let has_tail = size.together > 0 && !packed;
         self.placing.dirs.push(PlacedDir { ino, parent, listing, blocks, has_tail, fragment });
         Ok(())
     }
 
-    /// Places all that no directory is, and that has no place yet, in the order of directories and names.
-    fn others(&mut self) -> Result<()> {
+    /// Places all inodes that have no place yet, in the order of directories and names. Directories have theirs.
+    fn place_others(&mut self) -> Result<()> {
         let InodeWriter { tree, data, .. } = *self.inodes;
         for at in 0..self.placing.dirs.len() {
             let mut entries = tree.entries(self.placing.dirs[at].ino).map(|(_, ino)| ino);
@@ -235,7 +237,7 @@ impl LayoutPlanner<'_, '_> {
                 for ino in ahead {
                     // Others have their place already: they have a second name, or are used first.
                     if self.placing.nids[ino.0 as usize] == 0 {
-                        self.other(ino)?;
+                        self.place_other(ino)?;
                     }
                 }
             }
@@ -243,18 +245,20 @@ impl LayoutPlanner<'_, '_> {
         Ok(())
     }
 
-    fn other(&mut self, ino: Ino) -> Result<()> {
+    /// Places an inode that is not a directory, and the target of a long symlink.
+    fn place_other(&mut self, ino: Ino) -> Result<()> {
         let size = self.inodes.measure(ino);
-        self.inode(ino, size)?;
+        self.place_inode(ino, size)?;
         self.placing.inodes.push(ino);
-        if let Some(at) = self.blocks(size.blocks, ZoneItem::Target(ino)) {
+        if let Some(at) = self.place_blocks(size.blocks, ZoneItem::Target(ino)) {
             self.placing.targets.insert(ino, at);
         }
         Ok(())
     }
 
-    /// Near the root: most inodes share these. Linux looks for them where inodes are.
-    fn shared_xattrs(&mut self) {
+    /// Places the shared xattrs: next to the root, as most inodes use them, and among the inodes, where Linux looks for
+    /// them.
+    fn place_shared_xattrs(&mut self) {
         let len = self.inodes.xattrs.shared().len() as u64;
         if len > 0 {
             let at = self.placing.space.blocks(len);
@@ -264,13 +268,14 @@ impl LayoutPlanner<'_, '_> {
     }
 
     /// Places an inode; returns its position.
-    fn inode(&mut self, ino: Ino, size: InodeRoom) -> Result<u64> {
+    fn place_inode(&mut self, ino: Ino, size: InodeRoom) -> Result<u64> {
         let at = self.placing.space.place(size.len, size.together);
         self.placing.nids[ino.0 as usize] = nid(at)?;
         Ok(at)
     }
 
-    fn blocks(&mut self, len: u64, what: ZoneItem) -> Option<u64> {
+    /// Places `len` bytes in blocks of their own, in front of the metabox if there is one.
+    fn place_blocks(&mut self, len: u64, item: ZoneItem) -> Option<u64> {
         if len == 0 {
             return None;
         }
@@ -280,7 +285,7 @@ impl LayoutPlanner<'_, '_> {
             None => (others, space),
         };
         let at = space.blocks(len);
-        items.push((at, what));
+        items.push((at, item));
         Some(at)
     }
 }

@@ -1,6 +1,7 @@
 //! Physical clusters: the units in which compressed data is stored and shared.
 
 use crate::erofs::format::CLUSTER_MAX;
+use crate::{Error, Result};
 
 /// Number of stored bytes of a physical cluster. It is at most [`CLUSTER_MAX`]: Linux refuses to read a longer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +55,7 @@ pub(crate) struct StoredCluster {
     pub(crate) raw: bool,
     /// Number of the algorithm, if it is compressed.
     pub(crate) algorithm: u8,
-    /// True if it decodes to more than that.
+    /// True if it decodes to more than `logical` bytes.
     pub(crate) partial: bool,
     /// Offset in a page of the file at which its data begins, wherever the cluster is used, if it is uncompressed:
     /// Linux fails on uncompressed clusters that are used at different offsets
@@ -63,7 +64,7 @@ pub(crate) struct StoredCluster {
 }
 
 impl StoredCluster {
-    /// Makes a hole of `len` bytes: a cluster without stored ones.
+    /// Makes a hole of `len` bytes: a cluster without stored bytes.
     pub(crate) fn hole(len: u32) -> StoredCluster {
         StoredCluster {
             device: 0,
@@ -83,6 +84,21 @@ impl StoredCluster {
 pub(crate) struct ClusterRange {
     pub(crate) first: u32,
     pub(crate) count: u32,
+}
+
+/// Returns the number of the next cluster in a list of `len`.
+///
+/// # Errors
+///
+/// [`Error::TooMany`] if it exceeds 32 bits.
+pub(crate) fn cluster_number(len: usize) -> Result<u32> {
+    u32::try_from(len).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })
+}
+
+/// Returns the stream in the stored bytes of a cluster: it lies at the end, after zeros, and never begins with one.
+pub(crate) fn stream_of(stored: &[u8]) -> &[u8] {
+    let first = stored.iter().position(|byte| *byte != 0);
+    first.map_or(&[], |first| &stored[first..])
 }
 
 /// Lengths within a piece fit in 32 bits.

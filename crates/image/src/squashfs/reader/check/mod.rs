@@ -38,6 +38,6 @@ pub(super) fn run(
             tree::check(reader, &mut inodes, report)?;
             Ok(inodes)
         },
-        |inodes, report| data::check(reader, inodes, (part, threads), progress, report),
+        |inodes, report| data::check(reader, inodes, part, threads, progress, report),
     )
 }

@@ -1,4 +1,4 @@
-//! Where written data is: the places of blocks, and the blocks and the tail of each file.
+//! Positions of written data: the place of each block, and the blocks and the tail of each file.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -24,8 +24,8 @@ impl BlockPlace {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TailPlace {
     pub(crate) fragment: u32,
-    /// Offset in it, plus 1: the number that is left over says that a file has no tail, in a record of which there may be
-    /// millions.
+    /// Offset in it, plus 1. As 0 is free to stand for a file without a tail, `Option` adds nothing to a record of
+    /// which there may be millions.
     next: NonZeroU32,
 }
 

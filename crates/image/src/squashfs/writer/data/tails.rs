@@ -15,12 +15,13 @@ pub(super) struct FillingFragment {
 }
 
 impl SquashfsData<'_, '_> {
-    pub(super) fn tail(&mut self, bytes: &[u8], digest: Digest, handling: DataHandling) -> Result<()> {
+    /// Receives the tail of the open file, or all of a small one.
+    pub(super) fn add_tail(&mut self, bytes: &[u8], digest: Digest, handling: DataHandling) -> Result<()> {
         let alone = handling.contains(DataHandling::NO_DEDUP);
         let place = match self.tails.find(&digest).filter(|_| self.rules.dedup && !alone) {
             Some(place) => {
                 self.counts.duplicate_bytes += bytes.len() as u64;
-                self.save(bytes.len() as u64);
+                self.report_saved(bytes.len() as u64);
                 place
             }
             None => {
@@ -35,6 +36,7 @@ impl SquashfsData<'_, '_> {
         Ok(())
     }
 
+    /// Appends bytes to the fragment block being filled, or to a new one if they do not fit.
     fn append_tail(&mut self, bytes: &[u8]) -> Result<TailPlace> {
         if self.fragment.as_ref().is_some_and(|filling| filling.len + bytes.len() > self.rules.block_len) {
             self.send_fragment()?;
@@ -50,10 +52,11 @@ impl SquashfsData<'_, '_> {
         Ok(place.expect("within a block"))
     }
 
+    /// Has the fragment block being filled written.
     pub(super) fn send_fragment(&mut self) -> Result<()> {
         let Some(FillingFragment { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
         bytes.truncate(len);
         self.fragments.push(self.runs.push_other());
-        if self.rules.plain_fragments { self.store(bytes) } else { self.submit(bytes, None) }
+        if self.rules.plain_fragments { self.store_raw(bytes) } else { self.compress(bytes, None) }
     }
 }

@@ -79,7 +79,7 @@ enum ExtentTarget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UsedAlgorithms {
     pub(crate) first: u8,
-    /// Another one. A form with entries tells no third.
+    /// Another one. A form with entries has no room for a third.
     pub(crate) second: Option<u8>,
     bits: u16,
 }
@@ -194,8 +194,8 @@ impl<'d> FileIndex<'d> {
                 }
             }
         }
-        // Linux 7.0 refuses a compressed inode if the superblock declares no algorithm, so a file of
-        // fragments alone names one.
+        // Linux 7.0 refuses a compressed inode if the superblock declares no algorithm, so even a file that has only
+        // fragments names one.
         let none = UsedAlgorithms { first: self.form.algorithm, second: None, bits: 1 << self.form.algorithm };
         used.unwrap_or(none)
     }
@@ -214,7 +214,7 @@ impl<'d> FileIndex<'d> {
 
     /// Returns a cluster as the index describes it. The forms with entries describe an uncompressed cluster as one
     /// cluster per block, because Linux before 6.15 reads it so and fails on the rest.
-    fn as_told(self, cluster: StoredCluster) -> impl Iterator<Item = StoredCluster> {
+    fn as_described(self, cluster: StoredCluster) -> impl Iterator<Item = StoredCluster> {
         let block = 1u32 << self.form.block_bits;
         let is_divided = cluster.raw && !self.form.encoded;
         let count = if is_divided { cluster.logical.div_ceil(block) } else { 1 };
@@ -237,7 +237,7 @@ impl<'d> FileIndex<'d> {
     fn extents(self) -> impl Iterator<Item = FileExtent> {
         let parts = self
             .used_clusters()
-            .flat_map(move |cluster| self.as_told(*cluster))
+            .flat_map(move |cluster| self.as_described(*cluster))
             .map(|cluster| (Some(cluster.logical), ExtentTarget::Cluster { cluster, partial: cluster.partial }));
         let end = self.tail.map(|end| match end {
             FileTail::Fragment(offset) => (None, ExtentTarget::Fragment(offset)),

@@ -17,7 +17,7 @@ use crate::erofs::page_end;
 use crate::erofs::writer::encode::lanes::{LaneTable, PackingOptions};
 use crate::erofs::writer::encode::piece::{PieceJob, TailPolicy};
 use crate::erofs::writer::encode::worker::PackWorker;
-use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster};
+use crate::erofs::writer::stored::cluster::{ClusterRange, StoredCluster, cluster_number, stream_of};
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::file::{DataView, StoredFile};
 use crate::tree::Tree;
@@ -46,7 +46,7 @@ pub(crate) fn clear(tree: &Tree, data: &mut StoredData, place: &ClearTarget<'_>)
     let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     repack(data, &used, place)?;
     shorten::shorten(data, &used, place)?;
-    // Only now: the steps before may have moved clusters, and their old places are cleared with the rest.
+    // Last, because the steps before move clusters, and their old places are cleared with the rest.
     let files = data.files.iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| file);
     let mut areas = Vec::new();
     files.chain(&data.packed).for_each(|stored| data.areas(stored, &mut areas));
@@ -107,7 +107,7 @@ fn repack(data: &mut StoredData, used: &[bool], place: &ClearTarget<'_>) -> Resu
     let packed = data.packed.as_ref().filter(|packed| matches!(packed.view(), DataView::Compressed { .. }));
     let Some(StoredFile { size, .. }) = packed.cloned() else { return Ok(()) };
     if data.packed_pieces.is_empty() {
-        // It consists of those of additional devices.
+        // The packed inode consists of those of additional devices, whose bytes are not in the image.
         return Ok(());
     }
     let used = data.files.iter().zip(used).filter(|(_, used)| **used);
@@ -127,14 +127,14 @@ fn repack(data: &mut StoredData, used: &[bool], place: &ClearTarget<'_>) -> Resu
         }
         let mut bytes = repacker.read(old)?;
         for gap in unwanted(&piece, &wanted) {
-            let place = |at: u64| usize::try_from(at - piece.start).expect("within a piece");
-            bytes[place(gap.start)..place(gap.end)].fill(0);
+            let in_piece = |at: u64| usize::try_from(at - piece.start).expect("within a piece");
+            bytes[in_piece(gap.start)..in_piece(gap.end)].fill(0);
         }
         let tail_policy = if piece.end == size { TailPolicy::Cluster } else { TailPolicy::More };
         repacker.write(&bytes, tail_policy, &mut end, &mut clusters)?;
     }
-    let first = u32::try_from(data.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
-    let count = u32::try_from(clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
+    let first = cluster_number(data.clusters.len())?;
+    let count = cluster_number(clusters.len())?;
     data.clusters.append(&mut clusters);
     data.packed = Some(StoredFile::of_clusters(size, vec![ClusterRange { first, count }]));
     data.end = end.div_ceil(data.block_len());
@@ -210,17 +210,13 @@ impl PackedInodeRepacker<'_> {
                 *end += page_end::moved(self.algorithm, *end, stored.len() as u64) as u64;
             }
             output.write_all_at(stored, base + *end).map_err(Error::io("cannot write", output.target()))?;
-            let physical = cut.physical;
-            let logical = cut.logical;
-            let raw = cut.raw;
-            let algorithm = self.algorithm;
             clusters.push(StoredCluster {
                 device: 0,
                 start: *end,
-                physical,
-                logical,
-                raw,
-                algorithm,
+                physical: cut.physical,
+                logical: cut.logical,
+                raw: cut.raw,
+                algorithm: self.algorithm,
                 partial: false,
                 page_offset: 0,
             });
@@ -239,9 +235,7 @@ impl ClearTarget<'_> {
         if cluster.raw {
             bytes.copy_from_slice(&stored[..bytes.len()]);
         } else {
-            // A stream lies at the end of its cluster, after zeros, and never begins with one.
-            let stream = stored.iter().position(|byte| *byte != 0).map_or(&[][..], |first| &stored[first..]);
-            decoder.decode_prefix(stream, bytes)?;
+            decoder.decode_prefix(stream_of(&stored), bytes)?;
         }
         Ok(())
     }
