@@ -16,7 +16,7 @@ const BLOCK_LEN_MAX: u32 = 1 << 20;
 const WINDOW_MAX: u32 = 8 << 20;
 /// Most memory that an encoder of a patch may take: that of xz with all filters and its largest blocks is below.
 const ENCODER_MEMORY_MAX: usize = 512 << 20;
-/// Bytes of room beyond those of a block for an encoder that takes all of it.
+/// Bytes of output buffer beyond the length of a block, for an encoder without a limit on its output.
 const SPARE_LEN: usize = 1 << 10;
 /// Length of the data that tells encoders apart. Like the data, it is part of the format.
 const TRIAL_LEN: usize = 64 << 10;
@@ -268,7 +268,7 @@ pub(crate) fn encode_exactly(
     stored: &mut [u8],
 ) -> Result<bool> {
     let Some(plain) = input.get(..plain_len) else { return Ok(false) };
-    // What the result is does not depend on room to spare, and some encoders need it on the way.
+    // Spare room does not change the result, and some encoders need it while they work.
     let room = if call.room == 0 { plain_len + SPARE_LEN } else { call.room as usize };
     if scratch.len() < room {
         scratch.resize(room, 0);

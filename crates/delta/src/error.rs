@@ -26,7 +26,7 @@ pub enum Error {
         /// The difference, as in `it has 8192 bytes, this one 4096`.
         why: String,
     },
-    /// This build compresses otherwise than the one that made the patch.
+    /// This build compresses differently from the one that made the patch.
     #[error("this version of packfs compresses with {choice} otherwise than the one that made the patch; use that one")]
     OtherEncoder {
         /// Codec and options.

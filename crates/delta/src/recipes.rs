@@ -23,7 +23,7 @@ const BATCH: usize = 4;
 /// long matches reach farther.
 const LOOKAHEADS: [u32; 5] = [0, 64, 1 << 10, 16 << 10, 256 << 10];
 /// The longest of them.
-const LOOKAHEAD_MAX: u32 = 256 << 10;
+const LOOKAHEAD_MAX: u32 = LOOKAHEADS[LOOKAHEADS.len() - 1];
 
 /// Encoders of an image, and how they are called for each coding.
 #[derive(Debug, Default)]

@@ -197,8 +197,8 @@ impl ReadAheadStore {
                 let file = mutex::lock(&self.order).take(number);
                 let Some((nid, size)) = file else { continue };
                 let Some(out) = bytes.get_mut(..size) else { continue };
-                // Who asks for a damaged file gets the error.
-                // A short read would be kept by the kernel for ever.
+                // A file that cannot be read whole is skipped: the kernel would keep a short one for ever, and whoever
+                // asks for it gets the error.
                 let whole = self.image.read_at(nid, out, 0).is_ok_and(|len| len == size);
                 // A store fails once the mount has ended.
                 if let Some(number) = self.nodes.number(nid).filter(|_| whole)

@@ -28,7 +28,7 @@ pub enum Error {
         /// The missing part.
         why: String,
     },
-    /// A mount point that cannot be one.
+    /// The path cannot be a mount point.
     #[error("{}: {why}", display(path))]
     Place {
         /// The mount point.

@@ -6,18 +6,19 @@ use std::io;
 use packfs_blocks::ReadAt;
 use packfs_image::source::open::{SNIFF_LEN, sniff};
 
-/// Position of the magic word of a SIF file, after the line that starts it.
-const SIF_MAGIC: (&[u8], u64) = (b"SIF_MAGIC\0", 32);
+/// Magic word of a SIF file, and its position: after the line that makes the file a program.
+const SIF_MAGIC: &[u8; 10] = b"SIF_MAGIC\0";
+const SIF_MAGIC_OFF: u64 = 32;
 /// Positions of the number of descriptors and of their table in the header of a SIF file: they follow launch line,
 /// magic, version, architecture, UUID, two times and the number of free descriptors.
-const SIF_COUNT: u64 = 32 + 10 + 3 + 3 + 16 + 8 + 8 + 8;
-const SIF_TABLE: u64 = SIF_COUNT + 8;
+const SIF_COUNT_OFF: u64 = SIF_MAGIC_OFF + 10 + 3 + 3 + 16 + 8 + 8 + 8;
+const SIF_TABLE_OFF: u64 = SIF_COUNT_OFF + 8;
 /// Length of a SIF descriptor, and positions in it: type, use, and where its data is.
-const SIF_LEN: u64 = 585;
-const SIF_USED: usize = 4;
-const SIF_DATA: usize = 17;
+const SIF_DESCRIPTOR_LEN: u64 = 585;
+const SIF_USED_OFF: usize = 4;
+const SIF_DATA_OFF: usize = 17;
 /// Most descriptors to look at: Apptainer makes 48 of them.
-const SIF_MAX: u64 = 4096;
+const SIF_DESCRIPTORS_MAX: u64 = 4096;
 /// Type of a descriptor of a partition.
 const SIF_PARTITION: u32 = 0x4004;
 
@@ -26,8 +27,8 @@ pub fn find_image(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     if is_image(file, 0)? {
         return Ok(Some(0));
     }
-    // Checked rather than believed: ELF programs without an image are common.
-    for candidate in [behind_elf(file)?, in_sif(file)?].into_iter().flatten() {
+    // A candidate counts only if an image begins there: most ELF programs have none after them.
+    for candidate in [end_of_elf(file)?, find_sif_image(file)?].into_iter().flatten() {
         if is_image(file, candidate)? {
             return Ok(Some(candidate));
         }
@@ -42,7 +43,7 @@ fn is_image(file: &dyn ReadAt, offset: u64) -> io::Result<bool> {
 }
 
 /// Returns the end of an ELF program: that of its section table, which comes last.
-fn behind_elf(file: &dyn ReadAt) -> io::Result<Option<u64>> {
+fn end_of_elf(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     let mut head = [0; 64];
     if file.read_at(&mut head, 0)? < head.len() || !head.starts_with(b"\x7fELF") {
         return Ok(None);
@@ -68,10 +69,10 @@ fn behind_elf(file: &dyn ReadAt) -> io::Result<Option<u64>> {
 }
 
 /// Returns the offset of the first partition of a SIF file that holds an image.
-fn in_sif(file: &dyn ReadAt) -> io::Result<Option<u64>> {
+fn find_sif_image(file: &dyn ReadAt) -> io::Result<Option<u64>> {
     let mut magic = [0; 10];
-    file.read_at(&mut magic, SIF_MAGIC.1)?;
-    if magic != SIF_MAGIC.0 {
+    file.read_at(&mut magic, SIF_MAGIC_OFF)?;
+    if magic != *SIF_MAGIC {
         return Ok(None);
     }
     let word = |at: u64| -> io::Result<u64> {
@@ -79,19 +80,18 @@ fn in_sif(file: &dyn ReadAt) -> io::Result<Option<u64>> {
         file.read_exact_at(&mut word, at)?;
         Ok(u64::from_le_bytes(word))
     };
-    // Free and total number of descriptors, then where they are.
-    let count = word(SIF_COUNT)?;
-    let table = word(SIF_TABLE)?;
-    // Only the file says how many: a damaged count must not be followed for long.
-    for n in 0..count.min(SIF_MAX) {
-        let mut bytes = [0; SIF_DATA + 8];
-        let Some(at) = table.checked_add(n * SIF_LEN) else { break };
+    let count = word(SIF_COUNT_OFF)?;
+    let table = word(SIF_TABLE_OFF)?;
+    // The count comes from the file, so a damaged one must not keep the loop busy.
+    for number in 0..count.min(SIF_DESCRIPTORS_MAX) {
+        let mut bytes = [0; SIF_DATA_OFF + 8];
+        let Some(at) = table.checked_add(number * SIF_DESCRIPTOR_LEN) else { break };
         if file.read_at(&mut bytes, at)? < bytes.len() {
             break;
         }
-        let kind = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let offset = bytes[SIF_DATA..].first_chunk().map_or(0, |offset| u64::from_le_bytes(*offset));
-        if kind == SIF_PARTITION && bytes[SIF_USED] != 0 && is_image(file, offset)? {
+        let data_type = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let offset = bytes[SIF_DATA_OFF..].first_chunk().map_or(0, |offset| u64::from_le_bytes(*offset));
+        if data_type == SIF_PARTITION && bytes[SIF_USED_OFF] != 0 && is_image(file, offset)? {
             return Ok(Some(offset));
         }
     }
@@ -126,9 +126,9 @@ mod tests {
         old[0x2e..0x32].copy_from_slice(&[0, 40, 0, 1]);
         assert_eq!(found(old), Some(1040));
         let mut sif = squashfs(65536);
-        sif[32..42].copy_from_slice(SIF_MAGIC.0);
+        sif[32..42].copy_from_slice(SIF_MAGIC);
         let numbers = [2u64.to_le_bytes(), 4096u64.to_le_bytes()].concat();
-        let at = usize::try_from(SIF_COUNT).unwrap();
+        let at = usize::try_from(SIF_COUNT_OFF).unwrap();
         sif[at..at + 16].copy_from_slice(&numbers);
         let descriptor = &mut sif[4096 + 585..];
         descriptor[..4].copy_from_slice(&SIF_PARTITION.to_le_bytes());
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(found(b"\x7fELF".to_vec()), None);
         assert_eq!(found([b"\x7fELF\x02\x01".to_vec(), vec![0xff; 100]].concat()), None);
         let mut sif = vec![0xff; 200];
-        sif[32..42].copy_from_slice(SIF_MAGIC.0);
+        sif[32..42].copy_from_slice(SIF_MAGIC);
         assert_eq!(found(sif), None);
     }
 }

@@ -55,14 +55,9 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: MountOptions) -> Resu
     let root = find_root(&*image, &options.subdir)?;
     let requests = Arc::new(AtomicU64::new(0));
     let nodes = NodeNumbers { root };
-    // Files that are stored ahead were not read by anybody, and those that were would not be asked for: a
-    // trace needs neither.
-    let (ahead, storing) = if options.trace.is_none() {
-        let (ahead, storing) = ahead(Arc::clone(&image), nodes);
-        (Some(ahead), Some(storing))
-    } else {
-        (None, None)
-    };
+    // A trace lists the files that programs read. Read-ahead would add files that nobody read, and the page cache would
+    // answer reads that the trace should list.
+    let (ahead, storing) = options.trace.is_none().then(|| ahead(Arc::clone(&image), nodes)).unzip();
     let filesystem = ImageFs {
         nodes,
         owner: OwnerOverride { uid: options.uid, gid: options.gid },
@@ -151,12 +146,11 @@ fn end_unmounted(handle: BackgroundSession, device: RawFd) -> io::Result<()> {
 
 /// Returns the directory to show.
 fn find_root(image: &dyn Image, subdir: &Path) -> Result<Nid> {
-    let wrong = |expected| packfs_image::Error::WrongType { path: subdir.to_owned(), expected };
     let found = sink::resolve(image, subdir.as_os_str().as_bytes())?;
     let nid = found.ok_or_else(|| packfs_image::Error::NotFound { path: subdir.to_owned() })?;
     match image.stat(nid)?.kind {
         FileType::Dir => Ok(nid),
-        _ => Err(wrong("directory").into()),
+        _ => Err(packfs_image::Error::WrongType { path: subdir.to_owned(), expected: "directory" }.into()),
     }
 }
 

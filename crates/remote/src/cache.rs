@@ -54,14 +54,9 @@ impl CachedVersion {
         if limit == 0 || len == 0 {
             return None;
         }
-        let opened = private_directory(dir).and_then(|()| Self::locked(dir, identity, len));
+        let opened = private_directory(dir).and_then(|()| Self::lock(dir, limit, identity, len));
         match opened {
-            Ok((name, data, map)) => {
-                let room = AtomicU64::new(0);
-                let writes = AtomicBool::new(true);
-                let dir = dir.to_owned();
-                Some(CachedVersion { dir, name, data, map, limit, room, writes, report })
-            }
+            Ok(version) => Some(CachedVersion { report, ..version }),
             Err(error) => {
                 if let Some(report) = report {
                     report.line(&format!("{}: reading without the cache: {error}", display(dir)));
@@ -71,7 +66,8 @@ impl CachedVersion {
         }
     }
 
-    fn locked(dir: &Path, identity: &str, len: u64) -> io::Result<(String, File, File)> {
+    /// Opens or makes the files of an entry, and holds a shared lock on its map.
+    fn lock(dir: &Path, limit: u64, identity: &str, len: u64) -> io::Result<Self> {
         // 160 bits: no two objects get the same name.
         let name = blake3::hash(identity.as_bytes()).to_hex()[..40].to_owned();
         loop {
@@ -96,7 +92,16 @@ impl CachedVersion {
             if data.metadata()?.len() < len {
                 data.set_len(len)?;
             }
-            return Ok((name, data, map));
+            return Ok(CachedVersion {
+                dir: dir.to_owned(),
+                name,
+                data,
+                map,
+                limit,
+                room: AtomicU64::new(0),
+                writes: AtomicBool::new(true),
+                report: None,
+            });
         }
     }
 

@@ -258,9 +258,10 @@ impl RemoteState {
             let Range { start, .. } = self.bytes_of(unit);
             let from = range.start.max(start);
             let to = range.end.min(start + bytes.len());
-            if let (Ok(at), Ok(skip), Ok(len)) =
-                (usize::try_from(from - range.start), usize::try_from(from - start), usize::try_from(to - from))
-            {
+            let at = usize::try_from(from - range.start);
+            let skip = usize::try_from(from - start);
+            let len = usize::try_from(to - from);
+            if let (Ok(at), Ok(skip), Ok(len)) = (at, skip, len) {
                 buf[at..at + len].copy_from_slice(&bytes[skip..skip + len]);
             }
             state = mutex::lock(&self.state);
@@ -354,7 +355,8 @@ impl RemoteState {
                 // Readers fetch themselves if there is no thread at all.
                 return;
             }
-            (state.workers, state.idle) = (state.workers + 1, state.idle + 1);
+            state.workers += 1;
+            state.idle += 1;
         }
     }
 
@@ -411,7 +413,8 @@ impl RemoteState {
                 None => state = mutex::wait(&self.work, state),
             }
         }
-        (state.workers, state.idle) = (state.workers - 1, state.idle - 1);
+        state.workers -= 1;
+        state.idle -= 1;
     }
 
     /// Fetches a run of units.
@@ -482,7 +485,8 @@ impl FetchState {
         let mut next = 0;
         for &unit in self.wanted.keys() {
             if runs == 0 || unit > next + GAP || unit >= begin + RUN {
-                (runs, begin) = (runs + 1, unit);
+                runs += 1;
+                begin = unit;
             }
             next = unit + 1;
         }

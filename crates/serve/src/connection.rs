@@ -163,7 +163,8 @@ fn read_head(
         }
         if !begun {
             // From the first byte on there is a new deadline, which later bytes do not move.
-            (begun, deadline) = (true, Instant::now() + HEAD_TIME);
+            begun = true;
+            deadline = Instant::now() + HEAD_TIME;
         }
     }
 }

@@ -39,7 +39,7 @@ struct SlotTable<Stream> {
 #[derive(Debug)]
 struct OpenConnection<Stream> {
     stream: Arc<Stream>,
-    /// Since when a request is waited for; `None` while one is answered.
+    /// Start of the wait for a request; `None` while one is answered.
     waiting: Option<Instant>,
 }
 

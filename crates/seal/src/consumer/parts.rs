@@ -188,11 +188,9 @@ fn read_area(found: FoundTree<'_>, findings: &mut OpenExamination) -> Result<Opt
 /// Returns the byte offset of a superblock whose tree begins where a superblock is looked for.
 fn superblock_before(found: FoundTree<'_>) -> Option<u64> {
     // A superblock takes one hash block, so the tree begins that many bytes after it. Larger blocks are refused anyway.
-    let candidates = [512, 1024, 2048, 4096].into_iter().filter_map(|len| found.offset.checked_sub(len));
-    candidates
-        .into_iter()
-        // The superblock must agree: without this, any tree at a distance of 512 bytes would be suspected.
-        .find(|offset| HashArea::read(found.file, *offset).is_ok_and(|area| area.tree_offset == found.offset))
+    let mut candidates = [512, 1024, 2048, 4096].into_iter().filter_map(|len| found.offset.checked_sub(len));
+    // The superblock must agree: without this, any tree at a distance of 512 bytes would be suspected.
+    candidates.find(|offset| HashArea::read(found.file, *offset).is_ok_and(|area| area.tree_offset == found.offset))
 }
 
 /// Compares the parameters of a tree with the lengths of the files, with pages, and with the file system.

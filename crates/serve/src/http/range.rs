@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Number of ranges to answer in one response; with more, the whole is sent. A list of many small ranges costs a server
 /// far more than its client. zsync asks for 20 at once, and gives up where it gets the whole.
-const MAX: usize = 32;
+const RANGES_MAX: usize = 32;
 
 /// Part of a representation that a request is for.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) fn parse(header: &[u8], len: u64) -> RangeSelection {
     match parts.len() {
         0 => RangeSelection::Unsatisfiable,
         // Overlaps would send bytes twice for one request.
-        1..=MAX if !ranges_overlap(&parts) => RangeSelection::Parts(parts),
+        1..=RANGES_MAX if !ranges_overlap(&parts) => RangeSelection::Parts(parts),
         _ => RangeSelection::Whole,
     }
 }

@@ -134,10 +134,10 @@ impl HttpResponse {
         }
     }
 
-    /// Adds a header. A value that could end it is left out.
-    // File names reach headers, and a newline in one would add headers of its own.
+    /// Adds a header, unless its value has control characters.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> HttpResponse {
         let value = value.into();
+        // File names reach headers, and a newline in one would add headers of its own.
         if !value.bytes().any(|byte| byte.is_ascii_control()) {
             self.headers.push((name, value));
         }
@@ -193,7 +193,9 @@ impl ResponseBody {
         let mut head = head.into_bytes();
         match self {
             ResponseBody::Bytes(bytes) => {
-                head.extend(bytes.iter().filter(|_| !mode.head_only));
+                if !mode.head_only {
+                    head.extend_from_slice(&bytes);
+                }
                 out.write_all(&head).map_err(|_| SendFailure::Client)
             }
             ResponseBody::Slices { source, slices, end } => send_slices(&*source, &slices, &end, head, mode, out),
@@ -242,7 +244,8 @@ fn send_slices(
                 return out.write_all(&out_buf).map_err(|_| SendFailure::Client);
             }
             out.write_all(&out_buf).map_err(|_| SendFailure::Client)?;
-            (begun, at) = (true, at + len);
+            begun = true;
+            at += len;
             out_buf.clear();
         }
     }
