@@ -175,11 +175,7 @@ mod tests {
     fn tables() -> Vec<(&'static str, Vec<u8>)> {
         /// Bytes of a table.
         const LEN: usize = 1 << 20;
-        let of_records = |record: &dyn Fn(u32) -> Vec<u8>| {
-            let mut table: Vec<u8> = (0..).flat_map(record).take(LEN).collect();
-            table.truncate(LEN);
-            table
-        };
+        let of_records = |record: &dyn Fn(u32) -> Vec<u8>| (0..).flat_map(record).take(LEN).collect::<Vec<u8>>();
         vec![
             ("lines", of_records(&|number| format!("{number}\n").into())),
             ("four bytes", of_records(&|number| number.to_le_bytes().into())),

@@ -13,9 +13,9 @@ use super::parser::{ZstdParser, ZstdSequence};
 use super::{DOES_NOT_FIT, ZstdEncoder, context, library, no_memory, parameters};
 use crate::{Encoder, Result};
 
-/// A block counts as a table if at least this many of 100 sequences repeat an offset. Tables of
-/// numbers that count up have 98 or more. With 85, blocks of 128K of large files below `/usr` would take 5 % more time
-/// instead of 1 %, as many more are encoded twice, to become 0.02 % smaller.
+/// A block counts as a table if at least this many of 100 sequences repeat an offset. Tables of numbers that count up have
+/// 98 or more. With 85, blocks of 128K of large files below `/usr` would take 5 % more time instead of 1 %, as many more
+/// are encoded twice, to become 0.02 % smaller.
 const TABLE_PERCENT: usize = 95;
 /// A shorter table is not worth another encoder: it saves a few hundred bytes at most.
 const TABLE_SEQUENCES_MIN: usize = 256;

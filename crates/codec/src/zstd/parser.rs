@@ -20,9 +20,8 @@ const RUN: usize = 4096;
 const NODES: usize = RUN + LENS + 2;
 /// Greatest number of sequences between two looks at the prices.
 const STEADY: u32 = 64;
-
-/// Number of sequences after which prices say what sequences cost in this block: as many as are between two looks at them.
-const SETTLED: u32 = 64;
+/// Number of sequences after which prices say what sequences cost in this block.
+const SETTLED: u32 = STEADY;
 
 /// In large blocks, number of lengths of a match that do not pay before the shorter ones are given up.
 const FAILURES: u32 = 8;
