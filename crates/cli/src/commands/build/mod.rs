@@ -43,7 +43,6 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     let mut plan = args.resolve(epoch.as_deref())?;
     plan.request.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
     refuse_to_lose_data(&plan)?;
-    listed::check_target(&plan)?;
     complete_request(&mut plan)?;
     // Before the output is looked at: what is in its way is a line of the report.
     if plan.dry_run {
@@ -134,6 +133,7 @@ fn reused_image<'p>(plan: &'p BuildPlan, error: &Error) -> Option<&'p Path> {
 /// Completes the request of a plan with all that is not on the command line: the contents of files that options name,
 /// codecs and cluster sizes that rules give to files, and the ways of this program to open and to keep data.
 pub(super) fn complete_request(plan: &mut BuildPlan) -> Result<()> {
+    listed::check_target(plan)?;
     let ListPaths { paths, sort, hot, fs_config, .. } = &plan.lists;
     let request = &mut plan.request;
     if let Some(path) = sort {
