@@ -221,7 +221,7 @@ try_merge() {
     start_containerd "$dir" erofs "$dir-programs"
     pull erofs erofs "(+erofs)"
     top=$("$tools/crane" --insecure manifest "$registry/t:erofs" | jq -r '.layers[-1].digest')
-    for layer in "$dir"/root/io.containerd.snapshotter.v1.erofs/snapshots/*/layer.erofs; do
+    for layer in "$dir/root"/io.containerd.snapshotter.v1.erofs/snapshots/*/layer.erofs; do
         [[ sha256:$(sha256sum <"$layer" | cut -d ' ' -f 1) != "$top" ]] || snapshot=$(dirname "$layer")
     done
     cp "$dir.image" "$snapshot/fsmeta.erofs"
