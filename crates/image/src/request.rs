@@ -326,7 +326,7 @@ impl BuildRequest {
         for argument in &self.sources {
             notes.reading = Some(argument.clone());
             if self.layers {
-                tree.begin_layer();
+                tree.begin_layer(self.whiteouts);
             }
             let mut source = source::open(argument.as_os_str(), &open_options)?;
             source.scan(tree, store)?;

@@ -17,6 +17,7 @@ mod entries;
 mod fs_config;
 mod hot;
 mod inodes;
+mod layers;
 mod names;
 mod reroot;
 mod shared;
@@ -27,7 +28,6 @@ mod whiteout;
 pub mod wire;
 mod xattr;
 
-use build::SourceLayer;
 pub use build::path_of;
 pub use build::{ConflictPolicy, InodeAttributes};
 pub use entries::{DirEntries, EntryIter};
@@ -255,7 +255,7 @@ pub struct Tree {
     /// Sources that an image may refer to instead of copying their data, in the order of their scans.
     pub devices: Vec<crate::SourceDevice>,
     /// The last layer, if sources are layers of overlayfs.
-    layer: Option<SourceLayer>,
+    layer: Option<layers::SourceLayer>,
 }
 
 impl Tree {

@@ -31,8 +31,6 @@ pub enum WarningKind {
     BytesAfterArchive,
     /// A member of a tar archive has an empty name and is left out.
     MemberWithoutName,
-    /// A hard link of a tar archive is left out because no earlier member has the name of its target.
-    LinkTargetMissing,
     /// An access control list of a tar archive cannot be converted and is left out.
     AclNotKept,
     /// A line of a sort file names a path that is not in the tree.
@@ -68,10 +66,6 @@ impl fmt::Display for WarningKind {
             WarningKind::PosixAcl => "left out POSIX ACLs, which SquashFS cannot store (EROFS can)",
             WarningKind::BytesAfterArchive => "the bytes after the end of the archive were not read",
             WarningKind::MemberWithoutName => "a member without a name was left out",
-            WarningKind::LinkTargetMissing => {
-                "the hard link was left out, because no earlier member has the name it links to \
-                 (excluded, or in another archive)"
-            }
             WarningKind::RuleMatchesNothing => "the rule matches no entry",
             WarningKind::ExcludeMatchesNothing => "no entry matches the patterns of entries to leave out",
             WarningKind::ListNamesNothing => "the list of files is empty, so none is packed from it",

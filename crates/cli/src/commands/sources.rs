@@ -18,6 +18,7 @@ use packfs_image::{Error, Tree, Warnings};
 use super::remote;
 use crate::args::RemoteArgs;
 use crate::input;
+use crate::output::say;
 
 /// Refuses sources that are probably mistakes: a part of a dump as a plain file, an entry whose name begins with `@` as
 /// a pack list, and a closed standard input as an empty archive.
@@ -55,7 +56,15 @@ pub(super) fn read_tree<P: AsRef<Path>>(
     let mut copies = LazySpool::new(&temporary_directory());
     for path in paths {
         refuse_mistaken(path.as_ref())?;
-        source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut copies)?;
+        let mut source = source::open(path.as_ref().as_os_str(), &options)?;
+        source.scan(&mut tree, &mut copies)?;
+        // Hard links of archives whose files are not there. What else cannot be read is an error.
+        for reason in source.left_out() {
+            if strict {
+                bail!("{}: {reason}", name(path.as_ref()));
+            }
+            say(format_args!("packfs: warning: {}: {reason}", name(path.as_ref())));
+        }
     }
     copies.serve(&mut tree)?;
     Ok(tree)

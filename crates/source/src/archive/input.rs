@@ -21,6 +21,9 @@ pub(crate) trait ArchiveInput {
     /// Keeps a file whose data begins here: remembers its position, or passes it to `store`.
     fn keep(&mut self, file: StoredMember, store: &mut dyn Store) -> Result<FileData>;
 
+    /// Returns true if data that is [kept](ArchiveInput::keep) stays where it is, which costs nothing.
+    fn keeps_in_place(&self) -> bool;
+
     /// Returns the archive as a device, after everything was read.
     fn device(&mut self) -> Result<Option<SourceDevice>>;
 

@@ -41,7 +41,7 @@ fn check_length(path: &[u8], of: &'static str, at: u64) -> Result<()> {
     }
 }
 
-/// Adds a member under its clean `path`.
+/// Adds a member that is no hard link under its clean `path`.
 pub(crate) fn place(
     tree: &mut Tree,
     path: &[u8],
@@ -69,7 +69,7 @@ pub(crate) fn place(
         return Ok(());
     };
     let kind = match kind {
-        MemberKind::HardLink(target) => return link(tree, path, &target, of, at),
+        MemberKind::HardLink(_) => return Err(Error::Misuse("hard links are added by `place_link`".into())),
         MemberKind::File(file) => Kind::File { size: file.size, data },
         MemberKind::Symlink(target) => {
             check_length(&target, of, at)?;
@@ -88,24 +88,21 @@ pub(crate) fn place(
     Ok(())
 }
 
-fn link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) -> Result<()> {
-    let cleaned = clean(target, of, at)?;
+/// Adds a hard link under its clean `path` to the entry at `target`; returns false if there is none.
+pub(crate) fn place_link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) -> Result<bool> {
     let bad = |why: &str| {
         let path = path.escape_ascii();
         let target = target.escape_ascii();
         Error::corrupt(of, at, format!("`{path}` links to `{target}`, {why}"))
     };
-    // A target that was left out, or that comes later, as in a damaged archive.
-    let Some(target) = tree.lookup(&cleaned) else {
-        let detail = format!("to `{}`", target.escape_ascii());
-        return tree.warnings.add(Warning::new(WarningKind::LinkTargetMissing, path_of(path)).with_detail(detail));
-    };
+    let Some(entry) = tree.link_target(target)? else { return Ok(false) };
     // No system makes hard links to directories.
-    if tree.is_dir(target) {
+    if tree.is_dir(entry) {
         return Err(bad("a directory"));
     }
     let Some((dir, name)) = tree.parent_of(path, InodeAttributes::IMPLICIT_DIR)? else {
         return Err(bad("from the root"));
     };
-    tree.link(dir, name, target, ConflictPolicy::Replace)
+    tree.link(dir, name, entry, ConflictPolicy::Replace)?;
+    Ok(true)
 }

@@ -113,6 +113,10 @@ impl ArchiveInput for SeekableInput {
         Ok(FileData::Source { from: self.contents.clone(), key })
     }
 
+    fn keeps_in_place(&self) -> bool {
+        true
+    }
+
     fn device(&mut self) -> Result<Option<SourceDevice>> {
         let contents = self.contents.clone();
         let len = self.archive.bytes.len();

@@ -132,6 +132,10 @@ impl ArchiveInput for StreamInput {
         Ok(FileData::Stored(number))
     }
 
+    fn keeps_in_place(&self) -> bool {
+        self.skipped.is_some()
+    }
+
     fn device(&mut self) -> Result<Option<SourceDevice>> {
         // A program that writes to a pipe fails if not all of it is read.
         self.skip_to(u64::MAX)?;

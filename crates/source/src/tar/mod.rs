@@ -2,18 +2,21 @@
 //!
 //! - `format`, `header`, `pax`, `acl`, `sparse`: check blocks and records.
 //! - `members`: reads one member after the other, which `archive` adds to a tree.
+//! - `excluded`: remembers those that are left out.
 
+use self::excluded::{ExcludedMembers, WithheldFile};
 use self::members::MemberReader;
 pub(super) use self::members::STRUCTURE;
 use super::archive::input::ArchiveInput;
-use super::archive::place::{clean, place};
+use super::archive::place::{clean, place, place_link};
 use super::archive::seekable::SeekableInput;
-use super::archive::{MemberKind, Options};
+use super::archive::{ArchiveMember, MemberKind, Options};
 use super::{Source, Store};
-use crate::tree::{FileData, Tree};
+use crate::tree::{FileData, Tree, path_of};
 use crate::{Error, Result, Warning, WarningKind};
 
 mod acl;
+mod excluded;
 pub mod format;
 mod header;
 mod members;
@@ -36,11 +39,33 @@ pub(super) fn is_header(head: &[u8]) -> bool {
 pub(super) struct TarSource<I> {
     members: Option<MemberReader<I>>,
     options: Options,
+    excluded: ExcludedMembers,
+    /// Hard links whose files are not there.
+    left_out: Vec<Error>,
 }
 
 impl<I: ArchiveInput> TarSource<I> {
     pub(super) fn new(input: I, options: Options) -> Self {
-        TarSource { members: Some(MemberReader::new(input)), options }
+        let members = Some(MemberReader::new(input));
+        TarSource { members, options, excluded: ExcludedMembers::default(), left_out: Vec::new() }
+    }
+
+    /// Adds a hard link; the first one to a file that was left out is the file.
+    fn add_link(&mut self, tree: &mut Tree, path: &[u8], link: ArchiveMember, target: &[u8]) -> Result<()> {
+        let target = clean(target, STRUCTURE, link.at)?;
+        let known = self.excluded.known_name(&target);
+        let why = match self.excluded.give_name(&known, path) {
+            None if place_link(tree, path, &known, STRUCTURE, link.at)? => return Ok(()),
+            None => "no earlier member has this name",
+            Some(WithheldFile { member, data: Some(data) }) => return place(tree, path, member, data, &self.options),
+            Some(WithheldFile { data: None, .. }) => {
+                "which is left out: save the archive to a file without compression"
+            }
+        };
+        let target = target.escape_ascii();
+        let why = format!("left out, as a hard link to `{target}`: {why}");
+        self.left_out.push(Error::Damaged { path: path_of(path), why });
+        Ok(())
     }
 }
 
@@ -57,9 +82,15 @@ impl<I: ArchiveInput> Source for TarSource<I> {
             }
             let path = clean(&member.path, STRUCTURE, member.at)?;
             if self.options.exclude.covers(&path, matches!(member.kind, MemberKind::Dir)) {
+                self.excluded.add(path, member, &mut members.input, store)?;
                 continue;
             }
             let data = match &member.kind {
+                MemberKind::HardLink(target) => {
+                    let target = target.clone();
+                    self.add_link(tree, &path, member, &target)?;
+                    continue;
+                }
                 MemberKind::File(file) if file.size > 0 => members.input.keep(file.clone(), store)?,
                 _ => FileData::Empty,
             };
@@ -72,6 +103,10 @@ impl<I: ArchiveInput> Source for TarSource<I> {
             tree.devices.extend(members.input.device()?);
         }
         members.input.finish()
+    }
+
+    fn left_out(&self) -> &[Error] {
+        &self.left_out
     }
 }
 

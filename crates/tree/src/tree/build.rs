@@ -1,6 +1,5 @@
 //! Fills a tree: the functions that every source calls.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::hot::HotInodes;
@@ -44,15 +43,6 @@ impl Default for Tree {
     fn default() -> Self {
         Tree::new(InodeAttributes::IMPLICIT_DIR)
     }
-}
-
-/// A layer of overlayfs among sources.
-#[derive(Debug)]
-pub(super) struct SourceLayer {
-    /// Its first inode.
-    first: Ino,
-    /// Directories of earlier layers that it has, too.
-    described: HashSet<Ino>,
 }
 
 impl Tree {
@@ -121,6 +111,7 @@ impl Tree {
         conflict: ConflictPolicy,
     ) -> Result<Ino> {
         check_name(name)?;
+        self.apply_mark(dir, name)?;
         if let Some(old) = self.child(dir, name)? {
             if conflict == ConflictPolicy::Refuse {
                 return Err(Error::Duplicate { name: name.to_owned() });
@@ -131,9 +122,7 @@ impl Tree {
                 if self.layer.is_some() && self.is_opaque(meta.xattrs) {
                     self.hide_lower(old)?;
                 }
-                if let Some(layer) = &mut self.layer {
-                    layer.described.insert(old);
-                }
+                self.note_described(old);
                 self.set_meta(old, meta);
                 return Ok(old);
             }
@@ -143,31 +132,6 @@ impl Tree {
         let ino = self.push(meta, kind)?;
         self.insert(dir, name, ino);
         Ok(ino)
-    }
-
-    /// Begins the next layer of overlayfs: an opaque directory in it hides the entries that earlier ones have in it.
-    pub fn begin_layer(&mut self) {
-        let first = u32::try_from(self.len()).ok().map(Ino);
-        self.layer = first.map(|first| SourceLayer { first, described: HashSet::new() });
-    }
-
-    /// Removes the entries of a directory that only earlier layers have. Older directories stay if the layer describes them
-    /// or has entries in them.
-    fn hide_lower(&mut self, dir: Ino) -> Result<()> {
-        let Some(first) = self.layer.as_ref().map(|layer| layer.first) else { return Ok(()) };
-        let older: Vec<(Box<[u8]>, Ino)> =
-            self.entries(dir).filter(|(_, ino)| *ino < first).map(|(name, ino)| (name.into(), ino)).collect();
-        for (name, ino) in older {
-            // Depth first, so that a directory that becomes empty is removed as well.
-            if self.is_dir(ino) {
-                self.hide_lower(ino)?;
-            }
-            let is_described = self.layer.as_ref().is_some_and(|layer| layer.described.contains(&ino));
-            if !is_described && self.entries(ino).next().is_none() {
-                self.remove(dir, &name)?;
-            }
-        }
-        Ok(())
     }
 
     /// Adds another name for an inode that is not a directory.
@@ -254,8 +218,9 @@ impl Tree {
     }
 
     /// Returns the directory that holds the last component of `path`, and that component. Missing
-    /// directories are made with [`Tree::implied`], or else `implicit`; anything else on the way is an error. `..` is refused.
-    /// The root itself has no parent: `None`.
+    /// directories are made with [`Tree::implied`], or else `implicit`; anything else on the way is an error, unless
+    /// [a layer](Tree::begin_layer) is added: then symbolic links are followed. `..` is refused. The root itself has no parent:
+    /// `None`.
     pub fn parent_of<'p>(&mut self, path: &'p [u8], implicit: InodeAttributes) -> Result<Option<(Ino, &'p [u8])>> {
         let implicit = self.implied.unwrap_or(implicit);
         let mut dir = ROOT;
@@ -265,6 +230,7 @@ impl Tree {
         for next in rest {
             dir = match self.child(dir, name)? {
                 Some(ino) if self.is_dir(ino) => ino,
+                Some(_) if self.layer.is_some() => return self.parent_in_layers(path, Some(implicit)),
                 Some(_) => {
                     let why = format!("`{}` on the way is not a directory", name.escape_ascii());
                     return Err(Error::limit(path_of(path), why));

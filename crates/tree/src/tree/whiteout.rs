@@ -234,13 +234,13 @@ mod tests {
         for name in [b"both", b"only"] {
             tree.add(d, name, plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
         }
-        tree.begin_layer();
+        tree.begin_layer(WhiteoutPolicy::Keep);
         tree.add(d, b"both", InodeAttributes { uid: 5, ..plain }, Kind::Dir, ConflictPolicy::Replace).unwrap();
         tree.add(ROOT, b"d", InodeAttributes { xattrs: opaque, ..plain }, Kind::Dir, ConflictPolicy::Replace).unwrap();
         assert_eq!(names(&tree), ["both"]);
         assert_eq!(tree.meta(tree.lookup(b"d/both").unwrap()).uid, 5);
         // In the next layer it is one of an earlier layer.
-        tree.begin_layer();
+        tree.begin_layer(WhiteoutPolicy::Keep);
         tree.add(ROOT, b"d", InodeAttributes { xattrs: opaque, ..plain }, Kind::Dir, ConflictPolicy::Replace).unwrap();
         assert_eq!(names(&tree), Vec::<String>::new());
     }
@@ -254,7 +254,7 @@ mod tests {
             let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
             for (name, attrs) in [("lower", plain), ("upper", InodeAttributes { xattrs: opaque, ..plain })] {
                 if layers {
-                    tree.begin_layer();
+                    tree.begin_layer(WhiteoutPolicy::Keep);
                 }
                 let d = tree.add(ROOT, b"d", plain, Kind::Dir, ConflictPolicy::Replace).unwrap();
                 let sub = tree.add(d, b"sub", plain, Kind::Dir, ConflictPolicy::Replace).unwrap();

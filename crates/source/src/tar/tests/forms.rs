@@ -1,8 +1,10 @@
 //! Hand-made members: every form of a header, and members that replace each other.
 
 use super::*;
+use crate::Source;
 use crate::tar::format::flag;
-use crate::tree::{DeviceNumber, ROOT, Time};
+use crate::testing::Kept;
+use crate::tree::{ConflictPolicy, DeviceNumber, InodeAttributes, ROOT, Time};
 
 #[test]
 fn names_of_every_kind_lead_to_the_same_path() {
@@ -198,6 +200,55 @@ fn excluded_members_are_left_out() {
         assert!(tree.lookup(b"drop").is_none() && tree.lookup(b"keep/c.o").is_none());
         assert!(tree.xattrs.is_empty());
     }
+}
+
+/// Makes a member that is a hard link.
+fn hard_link(name: &str, target: &str) -> Vec<u8> {
+    header(name, b'1', 0, |header| header.linkname[..target.len()].copy_from_slice(target.as_bytes()))
+}
+
+#[test]
+fn hard_links_to_excluded_members_are_the_files() {
+    let drop_link = |name: &str| hard_link(&format!("drop/{name}"), "./drop/a");
+    let bytes = archive(&[
+        member("drop/a", b'0', b"first"),
+        drop_link("b"),
+        hard_link("one", "drop/b"),
+        drop_link("c"),
+        hard_link("two", "drop/a"),
+        hard_link("three", "drop/c"),
+        // Another file of the same name, which no longer belongs to the links.
+        member("drop/a", b'0', b"second"),
+        hard_link("four", "drop/a"),
+        member("drop/empty", b'0', b""),
+        hard_link("five", "drop/empty"),
+        hard_link("gone", "drop/gone"),
+    ]);
+    let options = || Options { exclude: ExcludeRules::new(["/drop/"]).unwrap(), ..Options::default() };
+    let scan_both = |source: Box<dyn Source>| {
+        let mut source = source;
+        let mut tree = Tree::default();
+        // What an earlier source has under the same name is another file.
+        let (dir, name) = tree.parent_of(b"drop/a", InodeAttributes::IMPLICIT_DIR).unwrap().unwrap();
+        tree.add(dir, name, InodeAttributes::IMPLICIT_DIR, Kind::Fifo, ConflictPolicy::Refuse).unwrap();
+        source.scan(&mut tree, &mut Kept::default()).unwrap();
+        let left_out: Vec<String> = source.left_out().iter().map(ToString::to_string).collect();
+        (tree, left_out)
+    };
+    let (tree, left_out) = scan_both(from_bytes(Arc::new(bytes.clone()), Path::new("a"), options()).unwrap());
+    for (path, expected) in [("one", "first"), ("two", "first"), ("three", "first"), ("four", "second"), ("five", "")] {
+        assert_eq!(content(&tree, path), expected.as_bytes(), "{path}");
+    }
+    let one = tree.lookup(b"one");
+    assert_eq!([tree.lookup(b"two"), tree.lookup(b"three")], [one, one]);
+    assert!(left_out.len() == 1 && left_out[0].starts_with("gone: left out"), "{left_out:?}");
+
+    // Data that a stream has brought in vain is gone, which is no secret.
+    let stream = Box::new(io::Cursor::new(bytes));
+    let (tree, left_out) = scan_both(from_stream(stream, Path::new("a"), options()).unwrap());
+    let names: Vec<&str> = left_out.iter().filter_map(|why| why.split(':').next()).collect();
+    assert_eq!(names, ["one", "two", "three", "four", "gone"]);
+    assert!(tree.lookup(b"five").is_some() && tree.lookup(b"one").is_none());
 }
 
 /// One file of 10,000 bytes with data at 1000..1512 and 9000..10000, in every spelling.

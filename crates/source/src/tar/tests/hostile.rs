@@ -116,15 +116,11 @@ fn warned(bytes: &[u8]) -> Vec<(WarningKind, String)> {
 
 #[test]
 fn oddities_cause_warnings_and_the_rest_is_read() {
-    let link = header("hard", b'1', 0, |header| header.linkname[..4].copy_from_slice(b"gone"));
-    let odd = [member("a", b'0', b"1"), member("", b'0', b"no name"), link, member("b", b'0', b"2")];
+    let odd = [member("a", b'0', b"1"), member("", b'0', b"no name"), member("b", b'0', b"2")];
     let whole = archive(&odd);
     let tree = read(&whole).unwrap();
     assert_eq!((tree.len(), content(&tree, "a"), content(&tree, "b")), (3, b"1".to_vec(), b"2".to_vec()));
-    let within = [
-        (WarningKind::MemberWithoutName, "a.tar (at byte 1024)".to_owned()),
-        (WarningKind::LinkTargetMissing, "hard (to `gone`)".to_owned()),
-    ];
+    let within = [(WarningKind::MemberWithoutName, "a.tar (at byte 1024)".to_owned())];
     assert_eq!(warned(&whole), within);
     for behind in [&b"junk"[..], &[b'x'; 512], &[b'x'; 5000]] {
         let end = (WarningKind::BytesAfterArchive, format!("a.tar (at byte {})", whole.len()));
