@@ -18,8 +18,10 @@ use packfs_bench::real::CodecMachine;
 use packfs_bench::stats::SampleSummary;
 use rustix::time::{ClockId, clock_gettime};
 
+/// Number of measurements by each, of which the median counts.
 const ROUNDS: usize = 15;
-const LEAST: Duration = Duration::from_millis(100);
+/// Minimum time of a measurement.
+const MIN_TIME: Duration = Duration::from_millis(100);
 
 fn main() -> Result<()> {
     let mut codecs: Vec<String> = std::env::args().skip(1).collect();
@@ -39,10 +41,11 @@ fn main() -> Result<()> {
                 policy: StoragePolicy::Raw,
                 threads: 1,
             };
-            let (mut bare, mut bench) = (Vec::new(), Vec::new());
+            let mut bare = Vec::new();
+            let mut bench = Vec::new();
             for _ in 0..ROUNDS {
                 bare.push(bare_loop(&cell)?);
-                bench.push(CodecMachine::new().run(&cell, LEAST)?.encode.cpu_seconds());
+                bench.push(CodecMachine::new().run(&cell, MIN_TIME)?.encode.cpu_seconds());
             }
             if let (Some(bare), Some(bench)) = (SampleSummary::of(&bare), SampleSummary::of(&bench)) {
                 let speed = |summary: SampleSummary| data.bytes() as f64 / 1e6 / summary.median;
@@ -59,13 +62,14 @@ fn bare_loop(cell: &CodecCell) -> Result<f64> {
     let blocks: Vec<&[u8]> = cell.data.files.iter().flat_map(|file| file.chunks(cell.block)).collect();
     let room = |raw: &&[u8]| match cell.method {
         CodecMethod::Memcpy => raw.len(),
-        _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
+        _ => cell.policy.encoder_room(raw, cell.block, cell.sector).unwrap_or(0),
     };
     let mut packed: Vec<Vec<u8>> = blocks.iter().map(|raw| vec![0xA5; room(raw)]).collect();
     let mut encoder = cell.method.encoder(cell.block)?;
     let now = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
-    let (start, mut passes) = (now(), 0);
-    while passes == 0 || now() - start < LEAST {
+    let start = now();
+    let mut passes = 0;
+    while passes == 0 || now() - start < MIN_TIME {
         for (raw, packed) in blocks.iter().zip(&mut packed) {
             black_box(encoder.encode(raw, packed)?);
         }

@@ -6,8 +6,8 @@ use crate::Result;
 
 /// Returns the number of bytes of a file that one thread packs into clusters on its own: an upper limit that lets
 /// several threads work, but enough for a few clusters.
-pub(crate) fn segment(cluster: usize) -> usize {
-    (16 * cluster).max(1 << 20)
+pub(crate) fn segment_len(cluster_len: usize) -> usize {
+    (16 * cluster_len).max(1 << 20)
 }
 
 /// A range of a file and its compressed form.
@@ -19,50 +19,59 @@ pub(crate) struct PackedRange {
     pub(crate) packed: Option<usize>,
 }
 
-/// Number of attempts for a codec that cannot fill a cluster by itself. Each compresses the data once more.
-const TRIES: usize = 6;
+/// Maximum number of attempts for a codec that cannot fill a cluster by itself. Each compresses the data once more.
+const MAX_SEARCH_ATTEMPTS: usize = 6;
 
-/// Packs all of `raw` into clusters, one after the other in `packed`.
-pub(crate) fn fill(
+/// Packs all of `raw` into clusters, one after the other in `packed`, and adds each to `ranges`. `encoder_fills` is
+/// true if the encoder itself takes as much data as fits.
+pub(crate) fn pack_clusters(
     encoder: &mut dyn Encoder,
-    fills: bool,
+    encoder_fills: bool,
     raw: &[u8],
     packed: &mut [u8],
-    (cluster, sector): (usize, usize),
-    pieces: &mut Vec<PackedRange>,
+    cluster_len: usize,
+    sector_len: usize,
+    ranges: &mut Vec<PackedRange>,
 ) -> Result<()> {
-    let mut at = 0;
-    let mut out = 0;
+    let mut raw_at = 0;
+    let mut packed_at = 0;
     // A first guess of a ratio of 4; later ones come from the cluster before.
-    let mut guess = 4 * cluster;
-    while at < raw.len() {
-        let rest = &raw[at..];
-        let room = &mut packed[out..];
-        let len = room.len().min(cluster);
-        let prefix = match fills {
-            true => encoder.encode_prefix(rest, &mut room[..len])?,
-            false => search(encoder, rest, &mut room[..len], guess)?,
+    let mut guess = 4 * cluster_len;
+    while raw_at < raw.len() {
+        let rest = &raw[raw_at..];
+        let room = &mut packed[packed_at..];
+        let room_len = room.len().min(cluster_len);
+        let room = &mut room[..room_len];
+        let prefix = match encoder_fills {
+            true => encoder.encode_prefix(rest, room)?,
+            false => encode_longest_prefix(encoder, rest, room, guess)?,
         };
         // Stored uncompressed unless it saves a sector, as EROFS does.
-        let piece = match prefix.filter(|prefix| prefix.len.next_multiple_of(sector) < prefix.taken) {
+        let range = match prefix.filter(|prefix| prefix.len.next_multiple_of(sector_len) < prefix.taken) {
             Some(prefix) => PackedRange { raw: prefix.taken, packed: Some(prefix.len) },
-            None => PackedRange { raw: rest.len().min(cluster), packed: None },
+            None => PackedRange { raw: rest.len().min(cluster_len), packed: None },
         };
-        guess = piece.raw;
-        (at, out) = (at + piece.raw, out + piece.packed.unwrap_or(0));
-        pieces.push(piece);
+        guess = range.raw;
+        raw_at += range.raw;
+        packed_at += range.packed.unwrap_or(0);
+        ranges.push(range);
     }
     Ok(())
 }
 
 /// Searches for the longest prefix whose compressed form fits, beginning with `guess` bytes. Its encoding is left in
 /// `dst`.
-fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -> Result<Option<EncodedPrefix>> {
+fn encode_longest_prefix(
+    encoder: &mut dyn Encoder,
+    src: &[u8],
+    dst: &mut [u8],
+    guess: usize,
+) -> Result<Option<EncodedPrefix>> {
     let mut best = None::<EncodedPrefix>;
     let mut too_much = src.len() + 1;
     let mut taken = guess.min(src.len());
     let mut last = 0;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_SEARCH_ATTEMPTS {
         last = taken;
         match encoder.encode(&src[..taken], dst)? {
             Some(len) => {
@@ -106,7 +115,7 @@ mod tests {
             let mut decoder = choice.codec().cluster_decoder().unwrap();
             let mut packed = vec![0; raw.len() + 16_384];
             let mut pieces = Vec::new();
-            fill(encoder.as_mut(), choice.fills(), &raw, &mut packed, (16_384, 4096), &mut pieces).unwrap();
+            pack_clusters(encoder.as_mut(), choice.fills(), &raw, &mut packed, 16_384, 4096, &mut pieces).unwrap();
             assert_eq!(pieces.iter().map(|piece| piece.raw).sum::<usize>(), raw.len());
             let mut at = 0;
             let mut out = 0;

@@ -46,7 +46,7 @@ impl CompareMetric {
     pub const ALL: [CompareMetric; 5] =
         [CompareMetric::Time, CompareMetric::Encode, CompareMetric::Decode, CompareMetric::Size, CompareMetric::Memory];
 
-    /// Name in tables.
+    /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             CompareMetric::Time => "time",
@@ -115,14 +115,18 @@ pub struct ResultsComparison {
 impl ResultsComparison {
     /// Compares results with earlier ones. If several sessions of a side measured a cell, the last one counts.
     pub fn of(new: &[ResultsFile], old: &[ResultsFile], rules: CompareRules) -> Self {
-        let new = ComparedSide::of(new);
-        let old = ComparedSide::of(old);
-        let mut comparison = ResultsComparison { rules, ..ResultsComparison::default() };
+        let new: Vec<&RecordLine> = new.iter().flat_map(|file| &file.lines).collect();
+        let old: Vec<&RecordLine> = old.iter().flat_map(|file| &file.lines).collect();
+        let mut comparison = ResultsComparison {
+            rules,
+            old: used_sessions(&old),
+            new: used_sessions(&new),
+            ..ResultsComparison::default()
+        };
         comparison.compare::<codec::CodecKey>(&new, &old);
         comparison.compare::<build::BuildKey>(&new, &old);
         comparison.compare::<read::ReadKey>(&new, &old);
         comparison.compare::<split::SplitKey>(&new, &old);
-        (comparison.old, comparison.new) = (old.sessions(), new.sessions());
         comparison
     }
 
@@ -138,60 +142,59 @@ impl ResultsComparison {
 
     /// Returns the geometric mean of a quantity's factors over all cells, and their number.
     pub fn mean(&self, metric: CompareMetric) -> Option<(f64, usize)> {
-        let of = self.changes.iter().filter(|change| change.metric == metric);
-        let factors: Vec<f64> = of.filter_map(MetricChange::factor).filter(|factor| *factor > 0.0).collect();
+        let changes = self.changes.iter().filter(|change| change.metric == metric);
+        let factors: Vec<f64> = changes.filter_map(MetricChange::factor).filter(|factor| *factor > 0.0).collect();
         Some((geometric_mean(&factors)?, factors.len()))
     }
 
-    fn compare<K: RecordedKey>(&mut self, new: &ComparedSide<'_>, old: &ComparedSide<'_>)
+    /// Compares the cells of one kind.
+    fn compare<K: RecordedKey>(&mut self, new: &[&RecordLine], old: &[&RecordLine])
     where
         K::Sample: HasMetrics,
     {
-        let new = last_samples::<K>(&new.lines);
-        let old = last_samples::<K>(&old.lines);
+        let new = last_samples::<K>(new);
+        let old = last_samples::<K>(old);
         // Cells of only one side say nothing about a change, and are listed instead.
-        for (key, (_, samples)) in &new {
-            let Some((_, before)) = old.get(key) else {
-                self.only_new.push((*key).clone().any());
+        for (key, (_, new_samples)) in &new {
+            let any_key = (*key).clone().into_any();
+            let Some((_, old_samples)) = old.get(key) else {
+                self.only_new.push(any_key);
                 continue;
             };
             for metric in CompareMetric::ALL {
-                let values = |samples: &[&K::Sample]| samples.iter().filter_map(|one| one.measure(metric)).collect();
-                let (old, new): (Vec<f64>, Vec<f64>) = (values(before), values(samples));
-                self.changes.extend(judge((*key).clone().any(), metric, &old, &new, self.rules));
+                let values = |samples: &[&K::Sample]| -> Vec<f64> {
+                    samples.iter().filter_map(|sample| sample.measure(metric)).collect()
+                };
+                self.changes.extend(judge_change(
+                    any_key.clone(),
+                    metric,
+                    &values(old_samples),
+                    &values(new_samples),
+                    self.rules,
+                ));
             }
         }
-        self.only_old.extend(old.keys().filter(|key| !new.contains_key(*key)).map(|key| (*key).clone().any()));
+        let only_old = old.keys().filter(|key| !new.contains_key(*key));
+        self.only_old.extend(only_old.map(|key| (*key).clone().into_any()));
     }
 }
 
-/// Lines of one side of the comparison.
-struct ComparedSide<'l> {
-    lines: Vec<&'l RecordLine>,
-}
-
-impl<'l> ComparedSide<'l> {
-    fn of(files: &'l [ResultsFile]) -> Self {
-        ComparedSide { lines: files.iter().flat_map(|file| &file.lines).collect() }
-    }
-
-    /// Returns the sessions that contain the last samples of any cell.
-    fn sessions(&self) -> Vec<BenchSession> {
-        let mut used = BTreeSet::new();
-        used.extend(last_samples::<codec::CodecKey>(&self.lines).into_values().map(|(session, _)| session));
-        used.extend(last_samples::<build::BuildKey>(&self.lines).into_values().map(|(session, _)| session));
-        used.extend(last_samples::<read::ReadKey>(&self.lines).into_values().map(|(session, _)| session));
-        used.extend(last_samples::<split::SplitKey>(&self.lines).into_values().map(|(session, _)| session));
-        let mut sessions = BTreeMap::new();
-        for line in &self.lines {
-            if let RecordLine::Session(session) = line
-                && used.contains(session.session.as_str())
-            {
-                sessions.insert(&session.session, session.clone());
-            }
+/// Returns the sessions that contain the last samples of any cell, sorted by name.
+fn used_sessions(lines: &[&RecordLine]) -> Vec<BenchSession> {
+    let mut used = BTreeSet::new();
+    used.extend(last_samples::<codec::CodecKey>(lines).into_values().map(|(session, _)| session));
+    used.extend(last_samples::<build::BuildKey>(lines).into_values().map(|(session, _)| session));
+    used.extend(last_samples::<read::ReadKey>(lines).into_values().map(|(session, _)| session));
+    used.extend(last_samples::<split::SplitKey>(lines).into_values().map(|(session, _)| session));
+    let mut sessions = BTreeMap::new();
+    for line in lines {
+        if let RecordLine::Session(session) = line
+            && used.contains(session.session.as_str())
+        {
+            sessions.insert(&session.session, session.clone());
         }
-        sessions.into_values().collect()
     }
+    sessions.into_values().collect()
 }
 
 /// A sample with quantities to compare.
@@ -223,7 +226,13 @@ impl HasMetrics for TrialSample {
 }
 
 /// Compares the samples of one quantity.
-fn judge(key: AnyKey, metric: CompareMetric, old: &[f64], new: &[f64], rules: CompareRules) -> Option<MetricChange> {
+fn judge_change(
+    key: AnyKey,
+    metric: CompareMetric,
+    old: &[f64],
+    new: &[f64],
+    rules: CompareRules,
+) -> Option<MetricChange> {
     let before = SampleSummary::of(old)?;
     let after = SampleSummary::of(new)?;
     let constant = |one: &SampleSummary| one.min == one.max;
@@ -231,13 +240,13 @@ fn judge(key: AnyKey, metric: CompareMetric, old: &[f64], new: &[f64], rules: Co
     let exact = metric == CompareMetric::Size && constant(&before) && constant(&after);
     let p = if exact { None } else { mann_whitney(old, new) };
     let direction = if after.median > before.median { ChangeVerdict::Worse } else { ChangeVerdict::Better };
-    let far = (after.median - before.median).abs() >= rules.threshold * before.median;
+    let exceeds_threshold = (after.median - before.median).abs() >= rules.threshold * before.median;
     let verdict = match p {
         _ if after.median == before.median => ChangeVerdict::Same,
         None => direction,
         // With so few samples, even sets without overlap could be chance.
         Some(_) if least_probability(old.len(), new.len()) >= rules.alpha => ChangeVerdict::TooFew,
-        Some(p) if p < rules.alpha && far => direction,
+        Some(p) if p < rules.alpha && exceeds_threshold => direction,
         Some(_) => ChangeVerdict::Same,
     };
     Some(MetricChange { key, metric, old: before, new: after, p, verdict })

@@ -13,16 +13,16 @@ use packfs_blocks::{Digest, Progress};
 use packfs_image::name::display;
 
 use crate::memory::{MemoryReader, PageShares};
-use crate::rng::Rng;
+use crate::rng::SeededRng;
 use crate::{Error, Result};
 
 /// Maximum length of a piece of a sample: the largest block of any file system, so that every block size sees whole
 /// blocks.
-const PIECE_MAX: u64 = 1 << 20;
+const MAX_PIECE_LEN: u64 = 1 << 20;
 /// Minimum length of a piece, so that small samples still come from many places.
-const PIECE_MIN: u64 = 64 << 10;
-/// Amount of incompressible data, enough to measure the speed of any codec.
-const NOISE: usize = 8 << 20;
+const MIN_PIECE_LEN: u64 = 64 << 10;
+/// Maximum bytes of incompressible data, enough to measure the speed of any codec.
+const MAX_NOISE_LEN: usize = 8 << 20;
 /// Name of the incompressible data set.
 pub const INCOMPRESSIBLE: &str = "incompressible";
 
@@ -48,7 +48,7 @@ impl DataSet {
         DataSet { name, files, total, digest, left_out: Vec::new() }
     }
 
-    /// Size of the sample.
+    /// Returns the size of the sample.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len() as u64).sum()
     }
@@ -59,30 +59,30 @@ impl DataSet {
     }
 
     /// Generates incompressible data, which shows how early a codec gives up.
-    pub fn incompressible(most: usize, seed: u64) -> Self {
-        let mut bytes = vec![0; most.min(NOISE)];
-        Rng::new(seed).fill(&mut bytes);
+    pub fn incompressible(max_len: usize, seed: u64) -> Self {
+        let mut bytes = vec![0; max_len.min(MAX_NOISE_LEN)];
+        SeededRng::new(seed).fill(&mut bytes);
         let total = bytes.len() as u64;
         Self::new(INCOMPRESSIBLE.into(), vec![bytes], total)
     }
 
-    /// Reads a file, or all files below a directory sorted by name: about `most` bytes at most, sampled evenly.
+    /// Reads a file, or all files below a directory sorted by name: about `max_len` bytes at most, sampled evenly.
     /// Symbolic links are not followed. `progress` counts the bytes.
-    pub fn read(path: &Path, most: u64, progress: &Progress) -> Result<Self> {
+    pub fn read(path: &Path, max_len: u64, progress: &Progress) -> Result<Self> {
         let mut found = Vec::new();
         let mut left_out = Vec::new();
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
         if metadata.is_dir() {
-            list(path, &mut found, &mut left_out, progress);
+            list_files(path, &mut found, &mut left_out, progress);
         } else {
             found.push((path.to_owned(), metadata.len()));
         }
         let total: u64 = found.iter().map(|(_, len)| len).sum();
-        let mut sampler = ShareSampler { total, most, seen: 0, taken: 0 };
-        let piece = (most / 16).clamp(PIECE_MIN, PIECE_MAX);
+        let mut sampler = ShareSampler { total, max_len, seen: 0, taken: 0 };
+        let piece_len = (max_len / 16).clamp(MIN_PIECE_LEN, MAX_PIECE_LEN);
         // All lengths are known before anything is read, so progress has an end.
         let select = |(path, len): (PathBuf, u64)| {
-            let lens = (0..len.div_ceil(piece)).map(|at| (len - at * piece).min(piece));
+            let lens = (0..len.div_ceil(piece_len)).map(|number| (len - number * piece_len).min(piece_len));
             let pieces: Vec<bool> = lens.map(|len| sampler.take(len)).collect();
             pieces.contains(&true).then_some((path, pieces))
         };
@@ -91,7 +91,7 @@ impl DataSet {
         Progress::add(&progress.total, sampler.taken);
         let mut files = Vec::new();
         for (path, pieces) in selected {
-            match read_pieces(&path, piece, &pieces, progress) {
+            match read_pieces(&path, piece_len, &pieces, progress) {
                 Ok(read) => files.extend(read),
                 Err(error) => left_out.push(format!("{}: {error}", display(&path))),
             }
@@ -101,26 +101,26 @@ impl DataSet {
             let why = left_out.first().map_or("there is no data in it", |_| "none of its files can be read");
             return Err(Error::Usage(format!("{}: {why}", display(path))));
         }
-        let name = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
-        Ok(DataSet { left_out, ..Self::new(name, vec![files.concat()], total) })
+        Ok(DataSet { left_out, ..Self::new(shown_name(path), vec![files.concat()], total) })
     }
 }
 
 /// Reads only the selected pieces of a file, since a dump can have terabytes.
-fn read_pieces(path: &Path, piece: u64, taken: &[bool], progress: &Progress) -> io::Result<Vec<Vec<u8>>> {
+fn read_pieces(path: &Path, piece_len: u64, selected: &[bool], progress: &Progress) -> io::Result<Vec<Vec<u8>>> {
     let mut file = File::open(path)?;
-    let read = |(at, _)| {
+    let mut pieces = Vec::new();
+    for (number, _) in (0..).zip(selected).filter(|(_, selected)| **selected) {
         let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(at * piece))?;
-        file.by_ref().take(piece).read_to_end(&mut bytes)?;
+        file.seek(SeekFrom::Start(number * piece_len))?;
+        file.by_ref().take(piece_len).read_to_end(&mut bytes)?;
         Progress::add(&progress.done, bytes.len() as u64);
-        Ok(bytes)
-    };
-    (0..).zip(taken).filter(|(_, taken)| **taken).map(read).collect()
+        pieces.push(bytes);
+    }
+    Ok(pieces)
 }
 
 /// Numbers data sets with the same name, so that tables can distinguish them.
-pub fn distinct(mut sets: Vec<DataSet>) -> Vec<Arc<DataSet>> {
+pub fn number_same_names(mut sets: Vec<DataSet>) -> Vec<Arc<DataSet>> {
     for at in 1..sets.len() {
         let same = sets[..at].iter().filter(|set| set.name == sets[at].name).count();
         if same > 0 {
@@ -133,7 +133,7 @@ pub fn distinct(mut sets: Vec<DataSet>) -> Vec<Arc<DataSet>> {
 /// Selects pieces so that their share of the data so far stays constant.
 struct ShareSampler {
     total: u64,
-    most: u64,
+    max_len: u64,
     seen: u64,
     taken: u64,
 }
@@ -142,28 +142,39 @@ impl ShareSampler {
     fn take(&mut self, len: u64) -> bool {
         self.seen += len;
         // 128 bits: lengths of dumps multiplied by sizes of samples exceed 64.
-        let share = u128::from(self.seen) * u128::from(self.most) / u128::from(self.total.max(1));
+        let share = u128::from(self.seen) * u128::from(self.max_len) / u128::from(self.total.max(1));
         // Rounded to the nearest, so that one long piece does not use up the share of those after it.
-        let take = self.total <= self.most || self.taken == 0 || u128::from(self.taken + len / 2) < share;
+        let take = self.total <= self.max_len || self.taken == 0 || u128::from(self.taken + len / 2) < share;
         self.taken += if take { len } else { 0 };
         take
     }
 }
 
+/// Returns the paths in a directory, sorted by name: directories list their entries in any order, and digests depend on
+/// it.
+pub(crate) fn sorted_paths(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+/// Returns the name of a file or directory for tables; its path if it has none.
+pub(crate) fn shown_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string())
+}
+
 /// Lists regular files below a directory with their lengths, sorted by name.
-fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>, progress: &Progress) {
-    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
-    let mut paths: Vec<PathBuf> = match entries {
-        Ok(entries) => entries.iter().map(fs::DirEntry::path).collect(),
+fn list_files(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>, progress: &Progress) {
+    let paths = match sorted_paths(dir) {
+        Ok(paths) => paths,
         Err(error) => return left_out.push(format!("{}: {error}", display(dir))),
     };
-    // Directories list their entries in any order, and the digest depends on it.
-    paths.sort();
     for path in paths {
         Progress::add(&progress.entries, 1);
         // Links are not followed: files would count twice, and a loop would never end.
         match path.symlink_metadata() {
-            Ok(metadata) if metadata.is_dir() => list(&path, found, left_out, progress),
+            Ok(metadata) if metadata.is_dir() => list_files(&path, found, left_out, progress),
             Ok(metadata) if metadata.is_file() => found.push((path, metadata.len())),
             Ok(_) => {}
             Err(error) => left_out.push(format!("{}: {error}", display(&path))),
@@ -235,7 +246,8 @@ mod tests {
     #[test]
     fn sets_of_one_name_get_numbers() {
         let set = |name: &str| DataSet::new(name.into(), vec![vec![1]], 1);
-        let names: Vec<_> = distinct(vec![set("a"), set("b"), set("a")]).iter().map(|set| set.name.clone()).collect();
+        let names: Vec<_> =
+            number_same_names(vec![set("a"), set("b"), set("a")]).iter().map(|set| set.name.clone()).collect();
         assert_eq!(names, ["a", "b", "a (2)"]);
     }
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::codecs::CodecMethod;
+use crate::units::whole_part;
 
 /// Block size of the sample: the default of SquashFS.
-const BLOCK: usize = 128 << 10;
+const BLOCK_LEN: usize = 128 << 10;
 /// Time limit per codec; no block is started after it. An estimate of 20 codecs then takes about a second.
-const ENOUGH: Duration = Duration::from_millis(60);
+const TIME_PER_CODEC: Duration = Duration::from_millis(60);
 /// Seconds per byte for reading, hashing, copying and writing, whatever the codec: 1 GB/s. A rough figure, as the
 /// estimate is.
-const AROUND: f64 = 1e-9;
+const OTHER_WORK: f64 = 1e-9;
 
 /// Measured cost of a codec on the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +27,7 @@ pub struct CodecRate {
 
 impl CodecRate {
     /// Cost without a codec.
-    pub const NONE: CodecRate = CodecRate { encode: AROUND, decode: AROUND, ratio: 1.0 };
+    pub const NONE: CodecRate = CodecRate { encode: OTHER_WORK, decode: OTHER_WORK, ratio: 1.0 };
 }
 
 /// Cost of several codecs on one sample.
@@ -40,7 +41,7 @@ impl CodecRates {
         for codec in codecs {
             if !rates.contains_key(codec) {
                 // A codec that cannot be made fails again when it is measured, and then its reason is shown.
-                rates.insert(codec.to_owned(), rate(sample, codec).unwrap_or(CodecRate::NONE));
+                rates.insert(codec.to_owned(), measure_rate(sample, codec).unwrap_or(CodecRate::NONE));
             }
         }
         CodecRates(rates)
@@ -58,23 +59,22 @@ impl CodecRates {
 }
 
 /// Returns `bytes` multiplied by `ratio`.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate of a length")]
 pub fn scaled(bytes: u64, ratio: f64) -> u64 {
-    (bytes as f64 * ratio) as u64
+    whole_part(bytes as f64 * ratio)
 }
 
-fn rate(sample: &[u8], codec: &str) -> Option<CodecRate> {
+fn measure_rate(sample: &[u8], codec: &str) -> Option<CodecRate> {
     let method: CodecMethod = codec.parse().ok()?;
-    let mut encoder = method.encoder(BLOCK).ok()?;
+    let mut encoder = method.encoder(BLOCK_LEN).ok()?;
     let mut decoder = method.decoder().ok()?;
-    let mut packed = vec![0; BLOCK];
-    let mut back = vec![0; BLOCK];
+    let mut packed = vec![0; BLOCK_LEN];
+    let mut back = vec![0; BLOCK_LEN];
     let mut encode = Duration::ZERO;
     let mut decode = Duration::ZERO;
     let mut raw = 0;
     let mut stored = 0;
     // Spread over the whole sample, because a slow codec gets only the first few blocks.
-    let blocks: Vec<&[u8]> = sample.chunks(BLOCK).collect();
+    let blocks: Vec<&[u8]> = sample.chunks(BLOCK_LEN).collect();
     let step = blocks.len() / 3 + 1;
     for block in (0..step).flat_map(|first| blocks.iter().skip(first).step_by(step)) {
         let begun = Instant::now();
@@ -87,13 +87,17 @@ fn rate(sample: &[u8], codec: &str) -> Option<CodecRate> {
         }
         raw += block.len();
         stored += len.unwrap_or(block.len());
-        // Slow codecs may have seen a single block: good enough to tell seconds from hours.
-        if encode + decode > ENOUGH {
+        // A slow codec has seen a single block then, which still tells seconds from hours.
+        if encode + decode > TIME_PER_CODEC {
             break;
         }
     }
-    let each = |time: Duration| AROUND + time.as_secs_f64() / raw as f64;
-    (raw > 0).then(|| CodecRate { encode: each(encode), decode: each(decode), ratio: stored as f64 / raw as f64 })
+    let per_byte = |time: Duration| OTHER_WORK + time.as_secs_f64() / raw as f64;
+    (raw > 0).then(|| CodecRate {
+        encode: per_byte(encode),
+        decode: per_byte(decode),
+        ratio: stored as f64 / raw as f64,
+    })
 }
 
 #[cfg(test)]

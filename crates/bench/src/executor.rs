@@ -15,13 +15,13 @@ pub trait MeasuredCell {
 }
 
 /// Measures cells of one kind.
-pub trait CellExecutor<S: MeasuredCell> {
-    /// Measures a cell once. Short work is repeated until `least` has passed.
-    fn run(&mut self, cell: &S, least: Duration) -> Result<KeySample<S::Key>>;
+pub trait CellExecutor<C: MeasuredCell> {
+    /// Measures a cell once. Short work is repeated until `min_time` has passed.
+    fn run(&mut self, cell: &C, min_time: Duration) -> Result<KeySample<C::Key>>;
 
     /// Warms up for a cell, so that its first measurement resembles the others. Returns the expected time of a
     /// measurement.
-    fn warm_up(&mut self, cell: &S) -> Result<Duration> {
+    fn warm_up(&mut self, cell: &C) -> Result<Duration> {
         let begun = Instant::now();
         // No minimum time: one pass is enough to fill caches.
         self.run(cell, Duration::ZERO)?;

@@ -19,7 +19,7 @@ impl ImageFormat {
     /// Both formats.
     pub const ALL: [ImageFormat; 2] = [ImageFormat::Squashfs, ImageFormat::Erofs];
 
-    /// Name in options, and of the kernel's file system.
+    /// Returns the name in options, which is also that of the kernel's file system.
     pub fn name(self) -> &'static str {
         match self {
             ImageFormat::Squashfs => "squashfs",

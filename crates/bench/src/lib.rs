@@ -12,8 +12,8 @@
 //! use packfs_bench::{policy::StoragePolicy, stats::SampleSummary};
 //! // 8 KiB on a file system with sectors of 4 KiB: compressed they have to save one.
 //! let block = [0; 8192];
-//! assert_eq!(StoragePolicy::Sector.store(&block, Some(4000), 4096).bytes, 4096);
-//! assert_eq!(StoragePolicy::Sector.store(&block, Some(4097), 4096).bytes, 8192);
+//! assert_eq!(StoragePolicy::Sector.stored_size(&block, Some(4000), 4096).bytes, 4096);
+//! assert_eq!(StoragePolicy::Sector.stored_size(&block, Some(4097), 4096).bytes, 8192);
 //! assert_eq!(SampleSummary::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
 //! ```
 

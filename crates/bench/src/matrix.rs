@@ -63,16 +63,12 @@ impl MeasuredCell for CodecCell {
 impl CodecMatrix {
     /// Returns all cells. Incompressible data is measured with the first number of threads only.
     pub fn cells(&self) -> Result<Vec<CodecCell>> {
-        for (what, none) in [
+        require_values(&[
             ("data", self.data.is_empty()),
             ("codec", self.methods.is_empty()),
             ("block size", self.blocks.is_empty()),
             ("number of threads", self.threads.is_empty()),
-        ] {
-            if none {
-                return Err(Error::Usage(format!("no {what} is given: there is nothing to measure")));
-            }
-        }
+        ])?;
         if self.threads.contains(&0) {
             return Err(Error::Usage("0 threads measure nothing; accepted: 1 or more".into()));
         }
@@ -95,6 +91,14 @@ impl CodecMatrix {
             }
         }
         Ok(cells)
+    }
+}
+
+/// Fails if a list of values to combine is empty. Each has its name and whether it is.
+pub(crate) fn require_values(lists: &[(&str, bool)]) -> Result<()> {
+    match lists.iter().find(|(_, is_empty)| *is_empty) {
+        Some((what, _)) => Err(Error::Usage(format!("no {what} is given: there is nothing to measure"))),
+        None => Ok(()),
     }
 }
 

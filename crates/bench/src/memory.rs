@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::str::FromStr;
 
 use crate::Error;
-use crate::rng::{Rng, mix};
+use crate::rng::{SeededRng, mix};
 
 /// Size of a page in bytes.
 pub const PAGE: usize = 4096;
@@ -36,7 +36,7 @@ impl PageKind {
     pub const ALL: [PageKind; 6] =
         [PageKind::Zero, PageKind::Same, PageKind::Text, PageKind::Pointers, PageKind::Code, PageKind::Random];
 
-    /// Name in a list of shares.
+    /// Returns the name in a list of shares.
     pub fn name(self) -> &'static str {
         match self {
             PageKind::Zero => "zero",
@@ -61,7 +61,7 @@ impl Default for PageShares {
 }
 
 /// Maximum sum of shares, so that a group of pages stays short and the shares hold for small amounts of data.
-const SUM_MAX: usize = 1000;
+const MAX_SUM: usize = 1000;
 
 impl PageShares {
     fn sum(&self) -> usize {
@@ -69,10 +69,11 @@ impl PageShares {
     }
 
     /// Returns the kinds of the pages of a group, in random order. A group has as many pages as the sum of the shares.
-    fn order(&self, rng: &mut Rng) -> Vec<PageKind> {
-        let shares = PageKind::ALL.iter().zip(self.0);
-        let mut kinds: Vec<PageKind> =
-            shares.flat_map(|(kind, n)| std::iter::repeat_n(*kind, usize::from(n))).collect();
+    fn shuffled_kinds(&self, rng: &mut SeededRng) -> Vec<PageKind> {
+        let mut kinds = Vec::new();
+        for (kind, share) in PageKind::ALL.into_iter().zip(self.0) {
+            kinds.extend(std::iter::repeat_n(kind, usize::from(share)));
+        }
         rng.shuffle(&mut kinds);
         kinds
     }
@@ -92,8 +93,8 @@ impl FromStr for PageShares {
             shares.0[at] = share.parse().map_err(|_| wrong(format!("`{share}` is not a whole number")))?;
         }
         match shares.sum() {
-            1..=SUM_MAX => Ok(shares),
-            sum => Err(wrong(format!("the shares' sum is {sum}, and has to be from 1 to {SUM_MAX}"))),
+            1..=MAX_SUM => Ok(shares),
+            sum => Err(wrong(format!("the shares' sum is {sum}, and has to be from 1 to {MAX_SUM}"))),
         }
     }
 }
@@ -125,35 +126,36 @@ impl MemoryReader {
         MemoryReader { seed, shares, group: Vec::new(), next: 0, page: Box::new([0; PAGE]), read: PAGE }
     }
 
-    /// Returns `len` bytes.
+    /// Generates `len` bytes.
     pub fn bytes(seed: u64, shares: PageShares, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let mut memory = MemoryReader::new(seed, shares);
         for page in bytes.chunks_mut(PAGE) {
-            memory.turn();
+            memory.generate_page();
             page.copy_from_slice(&memory.page[..page.len()]);
         }
         bytes
     }
 
     /// Generates the next page.
-    fn turn(&mut self) {
+    fn generate_page(&mut self) {
         let index = self.next;
         let sum = self.shares.sum() as u64;
         if index.is_multiple_of(sum) {
             // Another stream of numbers than that of the pages: `!seed` keeps the two apart.
-            self.group = self.shares.order(&mut Rng::of(!self.seed, index / sum));
+            self.group = self.shares.shuffled_kinds(&mut SeededRng::for_item(!self.seed, index / sum));
         }
         let kind = usize::try_from(index % sum).ok().and_then(|at| self.group.get(at)).copied();
-        fill(kind.unwrap_or(PageKind::Zero), self.seed, index, &mut self.page);
-        (self.next, self.read) = (index + 1, 0);
+        fill_page(kind.unwrap_or(PageKind::Zero), self.seed, index, &mut self.page);
+        self.next = index + 1;
+        self.read = 0;
     }
 }
 
 impl Read for MemoryReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.read == PAGE {
-            self.turn();
+            self.generate_page();
         }
         let len = buffer.len().min(PAGE - self.read);
         buffer[..len].copy_from_slice(&self.page[self.read..self.read + len]);
@@ -162,8 +164,8 @@ impl Read for MemoryReader {
     }
 }
 
-fn fill(kind: PageKind, seed: u64, index: u64, page: &mut [u8; PAGE]) {
-    let mut rng = Rng::of(seed, index);
+fn fill_page(kind: PageKind, seed: u64, index: u64, page: &mut [u8; PAGE]) {
+    let mut rng = SeededRng::for_item(seed, index);
     match kind {
         PageKind::Zero => page.fill(0),
         PageKind::Same => {
@@ -171,13 +173,14 @@ fn fill(kind: PageKind, seed: u64, index: u64, page: &mut [u8; PAGE]) {
             let word = mix(index + 1).to_le_bytes();
             page.chunks_exact_mut(8).for_each(|slot| slot.copy_from_slice(&word));
         }
-        PageKind::Text => text(&mut rng, page),
-        PageKind::Pointers => pointers(&mut rng, page),
-        PageKind::Code => code(&mut rng, page),
+        PageKind::Text => fill_text(&mut rng, page),
+        PageKind::Pointers => fill_pointers(&mut rng, page),
+        PageKind::Code => fill_code(&mut rng, page),
         PageKind::Random => rng.fill(page),
     }
 }
 
+/// Words of log lines, the most frequent first.
 const WORDS: [&str; 32] = [
     "the",
     "of",
@@ -213,8 +216,8 @@ const WORDS: [&str; 32] = [
     "completed",
 ];
 
-/// Lines of a log: time, process, words. Words at the beginning of the list are more frequent.
-fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
+/// Writes lines of a log: time, process, words.
+fn fill_text(rng: &mut SeededRng, page: &mut [u8; PAGE]) {
     let mut lines = String::with_capacity(PAGE + 200);
     let mut time = 1_700_000_000 + rng.below(50_000_000);
     while lines.len() < PAGE {
@@ -233,16 +236,16 @@ fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
     page.copy_from_slice(&lines.as_bytes()[..PAGE]);
 }
 
-/// Objects of 64 bytes: two nearby pointers, one anywhere, counters, flags and unused fields.
-fn pointers(rng: &mut Rng, page: &mut [u8; PAGE]) {
+/// Writes objects of 64 bytes: two nearby pointers, one anywhere, counters, flags and unused fields.
+fn fill_pointers(rng: &mut SeededRng, page: &mut [u8; PAGE]) {
     // Pointers of one page lie in one region, as those of a slab do.
-    let near = 0xFFFF_8880_0000_0000 + (rng.next() & 0xF_FFFF_F000);
+    let near = 0xFFFF_8880_0000_0000 + (rng.next_u64() & 0xF_FFFF_F000);
     for object in page.chunks_exact_mut(64) {
         let flags = [0, 1, 0x40, 0x8000_0001][rng.below(4)];
         let words = [
-            near + (rng.next() & 0xFFC0),
-            near + (rng.next() & 0xFFC0),
-            0xFFFF_8880_0000_0000 + (rng.next() & 0xF_FFFF_FFC0),
+            near + (rng.next_u64() & 0xFFC0),
+            near + (rng.next_u64() & 0xFFC0),
+            0xFFFF_8880_0000_0000 + (rng.next_u64() & 0xF_FFFF_FFC0),
             rng.below(4) as u64,
             flags,
             0,
@@ -275,8 +278,8 @@ const INSTRUCTIONS: [(&[u8], usize); 16] = [
     (&[0xEB], 1),
 ];
 
-/// Instructions with registers, displacements and numbers; small values are more frequent.
-fn code(rng: &mut Rng, page: &mut [u8; PAGE]) {
+/// Writes instructions with registers, displacements and numbers; small values are more frequent.
+fn fill_code(rng: &mut SeededRng, page: &mut [u8; PAGE]) {
     let mut at = 0;
     let mut put = |byte: u8| {
         if let Some(slot) = page.get_mut(at) {
@@ -291,7 +294,7 @@ fn code(rng: &mut Rng, page: &mut [u8; PAGE]) {
         let (opcode, operand) = INSTRUCTIONS[rng.below(INSTRUCTIONS.len()).min(rng.below(INSTRUCTIONS.len()))];
         opcode.iter().for_each(|byte| more = put(*byte));
         // Small numbers are frequent in code: a random shift gives each length the same chance.
-        let number = rng.next() >> (rng.next() & 63);
+        let number = rng.next_u64() >> (rng.next_u64() & 63);
         number.to_le_bytes()[..operand].iter().for_each(|byte| more = put(*byte));
         // The last bytes of a four-byte displacement are its sign.
         if operand > 1 {

@@ -29,14 +29,16 @@ pub enum StoragePolicy {
     Raw,
 }
 
-/// Page size of btrfs and F2FS, and maximum that btrfs compresses at once.
+/// Page size of btrfs and F2FS.
 const PAGE: usize = 4096;
-const BTRFS_MAX: usize = 128 << 10;
-/// Header of an F2FS cluster, and its smallest size.
-const F2FS_HEADER: usize = 24;
-const F2FS_MIN: usize = 4 * PAGE;
-/// EROFS's largest cluster.
-const EROFS_MAX: usize = 1 << 20;
+/// Maximum that btrfs compresses at once.
+const BTRFS_MAX_LEN: usize = 128 << 10;
+/// Header of an F2FS cluster.
+const F2FS_HEADER_LEN: usize = 24;
+/// Smallest F2FS cluster.
+const F2FS_MIN_LEN: usize = 4 * PAGE;
+/// Largest EROFS cluster.
+const EROFS_MAX_LEN: usize = 1 << 20;
 
 /// Space that one block takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl StoragePolicy {
         StoragePolicy::Raw,
     ];
 
-    /// Name in options.
+    /// Returns the name in options.
     pub fn name(self) -> &'static str {
         match self {
             StoragePolicy::Sector => "sector",
@@ -77,13 +79,13 @@ impl StoragePolicy {
         let refuse = |why: String| Err(Error::Usage(format!("policy {}: {why}", self.name())));
         match self {
             _ if block == 0 || sector == 0 => refuse("blocks and sectors have at least a byte".into()),
-            StoragePolicy::Btrfs if block > BTRFS_MAX || !block.is_multiple_of(PAGE) => {
+            StoragePolicy::Btrfs if block > BTRFS_MAX_LEN || !block.is_multiple_of(PAGE) => {
                 refuse(format!("blocks of {block} bytes; btrfs has multiples of 4K up to 128K"))
             }
-            StoragePolicy::F2fs if block < F2FS_MIN || !block.is_power_of_two() => {
+            StoragePolicy::F2fs if block < F2FS_MIN_LEN || !block.is_power_of_two() => {
                 refuse(format!("blocks of {block} bytes; F2FS has powers of two from 16K"))
             }
-            StoragePolicy::Erofs if !block.is_multiple_of(sector) || block > EROFS_MAX => {
+            StoragePolicy::Erofs if !block.is_multiple_of(sector) || block > EROFS_MAX_LEN => {
                 refuse(format!("clusters of {block} bytes; EROFS has multiples of a sector up to 1M"))
             }
             StoragePolicy::Zfs if !block.is_power_of_two() || !sector.is_power_of_two() => {
@@ -95,10 +97,10 @@ impl StoragePolicy {
 
     /// Returns the size of the encoder's buffer, or `None` if the block is not compressed at all. `block` is the length
     /// of full blocks; the last one of a file may be shorter.
-    pub fn room(self, raw: &[u8], block: usize, sector: usize) -> Option<usize> {
+    pub fn encoder_room(self, raw: &[u8], block: usize, sector: usize) -> Option<usize> {
         let len = raw.len();
         match self {
-            // As much room as a result that pays may take: beyond it, encoders may give up.
+            // The longest result that saves a sector; beyond it, encoders may give up.
             StoragePolicy::Sector if len > sector => Some((len - sector).next_multiple_of(sector)),
             StoragePolicy::Sector => Some(sector),
             StoragePolicy::Squashfs => Some(len.saturating_sub(1)),
@@ -107,7 +109,7 @@ impl StoragePolicy {
             StoragePolicy::Zfs => Some((len - len / 8) / sector * sector).filter(|room| *room > 0),
             StoragePolicy::Btrfs => len.next_multiple_of(PAGE).checked_sub(PAGE).filter(|room| *room > 0),
             // Only whole clusters are compressed.
-            StoragePolicy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER),
+            StoragePolicy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER_LEN),
             // No codec here grows data by more.
             StoragePolicy::Raw => Some(len + len / 4 + 1024),
             // Several clusters: each compressed one is shorter than its contents.
@@ -115,8 +117,8 @@ impl StoragePolicy {
         }
     }
 
-    /// Returns the space that a block takes, given its compressed length if that fits the buffer.
-    pub fn store(self, raw: &[u8], packed: Option<usize>, sector: usize) -> StoredSize {
+    /// Returns the space that a block takes. `packed` is its compressed length, if the buffer had room for it.
+    pub fn stored_size(self, raw: &[u8], packed: Option<usize>, sector: usize) -> StoredSize {
         let len = raw.len();
         let unit = match self {
             StoragePolicy::Sector | StoragePolicy::Zfs | StoragePolicy::Erofs => sector,
@@ -127,7 +129,7 @@ impl StoragePolicy {
         if self == StoragePolicy::Zfs && is_zero(raw) {
             return StoredSize { bytes: 0, compressed: false };
         }
-        let header = if self == StoragePolicy::F2fs { F2FS_HEADER } else { 0 };
+        let header = if self == StoragePolicy::F2fs { F2FS_HEADER_LEN } else { 0 };
         match packed.map(|packed| (packed + header).next_multiple_of(unit)) {
             // Raw output counts even if it is longer than the block: it is the codec that is measured.
             Some(bytes) if bytes < len || self == StoragePolicy::Raw => StoredSize { bytes, compressed: true },
@@ -196,19 +198,22 @@ mod tests {
         ];
         for (policy, len, packed, sector, room, (bytes, compressed)) in cases {
             let raw = vec![1; len];
-            assert_eq!(policy.room(&raw, len, sector), Some(room), "{policy}: {len}");
-            let stored = policy.store(&raw, packed, sector);
+            assert_eq!(policy.encoder_room(&raw, len, sector), Some(room), "{policy}: {len}");
+            let stored = policy.stored_size(&raw, packed, sector);
             assert_eq!(stored, StoredSize { bytes, compressed }, "{policy}: {len} to {packed:?}");
         }
     }
 
     #[test]
     fn some_blocks_are_not_even_tried() {
-        assert_eq!(StoragePolicy::Zfs.room(&[0; 8192], 8192, 512), None);
-        assert_eq!(StoragePolicy::Zfs.store(&[0; 8192], None, 512), StoredSize { bytes: 0, compressed: false });
-        assert_eq!(StoragePolicy::Btrfs.room(&[1; 4096], 8192, 4096), None);
-        assert_eq!(StoragePolicy::F2fs.room(&[1; 8192], 16_384, 4096), None);
-        assert_eq!(StoragePolicy::F2fs.store(&[1; 8000], None, 4096), StoredSize { bytes: 8192, compressed: false });
+        assert_eq!(StoragePolicy::Zfs.encoder_room(&[0; 8192], 8192, 512), None);
+        assert_eq!(StoragePolicy::Zfs.stored_size(&[0; 8192], None, 512), StoredSize { bytes: 0, compressed: false });
+        assert_eq!(StoragePolicy::Btrfs.encoder_room(&[1; 4096], 8192, 4096), None);
+        assert_eq!(StoragePolicy::F2fs.encoder_room(&[1; 8192], 16_384, 4096), None);
+        assert_eq!(
+            StoragePolicy::F2fs.stored_size(&[1; 8000], None, 4096),
+            StoredSize { bytes: 8192, compressed: false }
+        );
     }
 
     #[test]

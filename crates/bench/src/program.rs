@@ -17,6 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use wait4::Wait4;
 
 use crate::sample::PassTiming;
+use crate::system::field_bytes;
 use crate::{Error, Result};
 
 /// Output and resource use of a program.
@@ -36,12 +37,12 @@ pub fn run(command: &mut Command, keep_output: bool) -> Result<ProgramRun> {
     run_where(command, Stdio::null(), keep_output, |status| status.success())
 }
 
-/// Same as [`run`], with a file as standard input and a test of the exit status.
+/// Runs a program like [`run`], with a file as standard input and a test of the exit status.
 pub fn run_where(
     command: &mut Command,
     input: Stdio,
     keep_output: bool,
-    good: impl Fn(ExitStatus) -> bool,
+    is_good: impl Fn(ExitStatus) -> bool,
 ) -> Result<ProgramRun> {
     let name = command.get_program().to_owned();
     let failed = |why: String| Error::Program { program: display(Path::new(&name)).to_string(), why };
@@ -61,15 +62,15 @@ pub fn run_where(
     // `wait4` has the usage of this child alone; `getrusage` would add up all children.
     let ended = child.wait4().map_err(|error| failed(error.to_string()))?;
     let wall = begun.elapsed();
-    if !good(ended.status) {
+    if !is_good(ended.status) {
         let mut text = String::new();
         let _ = errors.seek(SeekFrom::Start(0)).and_then(|_| errors.read_to_string(&mut text));
-        return Err(failed(format!("{}{}", how(ended.status), last_line(&text))));
+        return Err(failed(format!("{}{}", describe_status(ended.status), last_line(&text))));
     }
     let usage = ended.rusage;
     let time = PassTiming::of(wall, usage.utime + usage.stime);
-    let own = own_peak();
-    Ok(ProgramRun { time, peak_memory: Some(usage.maxrss).filter(|peak| *peak > own), output })
+    let own_peak = field_bytes(&fs::read_to_string("/proc/self/status").unwrap_or_default(), "VmHWM");
+    Ok(ProgramRun { time, peak_memory: Some(usage.maxrss).filter(|peak| *peak > own_peak), output })
 }
 
 /// Running programs, as pidfds, which never refer to another process.
@@ -165,7 +166,7 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-fn how(status: ExitStatus) -> String {
+fn describe_status(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("was ended by signal {signal}"),
         None => format!("exit status {}", status.code().unwrap_or(-1)),
@@ -175,12 +176,6 @@ fn how(status: ExitStatus) -> String {
 fn last_line(text: &str) -> String {
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
     line.map_or(String::new(), |line| format!(": {line}"))
-}
-
-/// Returns the peak memory of this process in bytes.
-fn own_peak() -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    crate::system::field(&text, "VmHWM").and_then(|value| crate::system::kib(&value)).unwrap_or(0)
 }
 
 #[cfg(test)]

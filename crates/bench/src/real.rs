@@ -12,7 +12,7 @@ use packfs_codec::{Decoder, Encoder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::clock::thread_time;
-use crate::clusters::{self, PackedRange};
+use crate::clusters::{PackedRange, pack_clusters, segment_len};
 use crate::codecs::CodecMethod;
 use crate::executor::CellExecutor;
 use crate::matrix::CodecCell;
@@ -21,12 +21,13 @@ use crate::policy::{StoragePolicy, StoredSize};
 use crate::sample::{CodecSample, PassTiming};
 use crate::{Error, Result};
 
-/// Bytes of blocks that a thread takes at once: enough to make the overhead negligible. Small data has smaller batches,
-/// so that each thread gets some.
-const BATCH: usize = 256 << 10;
-const BATCHES: usize = 8;
+/// Bytes of blocks that a thread takes at once: enough to make the overhead negligible.
+const BATCH_LEN: usize = 256 << 10;
+/// Minimum number of batches for each thread, for which small data has smaller batches: then all threads end at about
+/// the same time.
+const BATCHES_PER_THREAD: usize = 8;
 
-/// Measures on this machine.
+/// Measures codecs on this machine.
 #[derive(Debug)]
 pub struct CodecMachine {
     /// Processors available to this process.
@@ -78,11 +79,22 @@ impl CodedBlock<'_> {
         if self.clusters.is_empty() { std::slice::from_ref(&self.whole) } else { &self.clusters }
     }
 
+    /// Returns true if it decodes to its source.
+    fn came_back(&self) -> bool {
+        let mut at = 0;
+        self.pieces().iter().all(|piece| {
+            let range = at..at + piece.raw;
+            at = range.end;
+            piece.packed.is_none() || self.back[range.clone()] == self.raw[range]
+        })
+    }
+
     fn pieces_mut(&mut self) -> &mut [PackedRange] {
         if self.clusters.is_empty() { std::slice::from_mut(&mut self.whole) } else { &mut self.clusters }
     }
 }
 
+/// Encoder and decoder of one thread.
 struct CodecWorker {
     encoder: Box<dyn Encoder>,
     decoder: Box<dyn Decoder>,
@@ -106,10 +118,9 @@ impl CodecWorker {
     fn encode(&mut self, cell: &CodecCell, block: &mut CodedBlock<'_>) -> Result<()> {
         if let (CodecMethod::Choice(choice), StoragePolicy::Erofs) = (&cell.method, cell.policy) {
             block.clusters.clear();
-            let lens = (cell.block, cell.sector);
-            let raw = block.raw;
-            let packed = &mut block.packed;
-            return clusters::fill(self.encoder.as_mut(), choice.fills(), raw, packed, lens, &mut block.clusters);
+            let encoder = self.encoder.as_mut();
+            let CodedBlock { raw, packed, clusters, .. } = block;
+            return pack_clusters(encoder, choice.fills(), raw, packed, cell.block, cell.sector, clusters);
         }
         block.whole.packed = match block.packed.is_empty() {
             true => None,
@@ -119,84 +130,85 @@ impl CodecWorker {
     }
 
     fn decode(&mut self, block: &mut CodedBlock<'_>) -> Result<()> {
-        let mut at = 0;
-        let mut out = 0;
+        let mut raw_at = 0;
+        let mut packed_at = 0;
         let CodedBlock { packed, whole, clusters, back, .. } = block;
         let pieces = if clusters.is_empty() { std::slice::from_ref(whole) } else { clusters };
         for piece in pieces {
             if let Some(len) = piece.packed {
-                self.decoder.decode(&packed[out..out + len], &mut back[at..at + piece.raw])?;
-                out += len;
+                let piece_packed = &packed[packed_at..packed_at + len];
+                self.decoder.decode(piece_packed, &mut back[raw_at..raw_at + piece.raw])?;
+                packed_at += len;
             }
-            at += piece.raw;
+            raw_at += piece.raw;
         }
         Ok(())
     }
 }
 
-/// Returns true if a block decodes to its source.
-fn came_back(block: &CodedBlock<'_>) -> bool {
-    let mut at = 0;
-    block.pieces().iter().all(|piece| {
-        let range = at..at + piece.raw;
-        at = range.end;
-        piece.packed.is_none() || block.back[range.clone()] == block.raw[range]
-    })
-}
-
 impl CellExecutor<CodecCell> for CodecMachine {
-    fn run(&mut self, cell: &CodecCell, least: Duration) -> Result<CodecSample> {
-        let mut blocks = cut(cell);
+    fn run(&mut self, cell: &CodecCell, min_time: Duration) -> Result<CodecSample> {
+        let mut blocks = cut_blocks(cell);
         let mut workers = (0..cell.threads).map(|_| CodecWorker::new(cell)).collect::<Result<Vec<CodecWorker>>>()?;
-        let encode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.encode(cell, block))?;
-        let sizes = settle(cell, &mut blocks);
+        let encode =
+            self.repeat_passes(&mut workers, &mut blocks, min_time, |worker, block| worker.encode(cell, block))?;
+        let sizes = decide_storage(cell, &mut blocks);
         if sizes.kept == 0 {
             return Ok(CodecSample { sizes, encode, decode: None });
         }
-        let decode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.decode(block))?;
-        if !blocks.iter().all(came_back) {
+        let decode = self.repeat_passes(&mut workers, &mut blocks, min_time, |worker, block| worker.decode(block))?;
+        if !blocks.iter().all(CodedBlock::came_back) {
             return Err(Error::Damage(cell.method.to_string()));
         }
         Ok(CodecSample { sizes, encode, decode: Some(decode) })
     }
 }
 
+/// Time that one thread, or all threads together, spent on a pass.
+struct WorkSpan {
+    start: Instant,
+    end: Instant,
+    cpu: Duration,
+}
+
 impl CodecMachine {
-    /// Repeats passes over all blocks until `least` has passed. Returns their mean.
-    fn passes(
+    /// Repeats passes over all blocks until `min_time` has passed. Returns their mean.
+    fn repeat_passes(
         &self,
         workers: &mut [CodecWorker],
         blocks: &mut [CodedBlock<'_>],
-        least: Duration,
+        min_time: Duration,
         step: impl Fn(&mut CodecWorker, &mut CodedBlock<'_>) -> Result<()> + Sync,
     ) -> Result<PassTiming> {
         let mut wall = Duration::ZERO;
         let mut cpu = Duration::ZERO;
         let mut passes = 0;
         // At least one pass, whatever the time.
-        while passes == 0 || wall < least {
-            let (took, spent) = self.pass(workers, blocks, &step)?;
-            (wall, cpu, passes) = (wall + took, cpu + spent, passes + 1);
+        while passes == 0 || wall < min_time {
+            let pass = self.run_pass(workers, blocks, &step)?;
+            wall += pass.end - pass.start;
+            cpu += pass.cpu;
+            passes += 1;
         }
         Ok(PassTiming { passes, ..PassTiming::of(wall / passes, cpu / passes) })
     }
 
-    /// Runs one pass. Returns the elapsed time from the first start to the last end, and the processor time.
-    fn pass(
+    /// Runs one pass. Returns the span from the first start to the last end.
+    fn run_pass(
         &self,
         workers: &mut [CodecWorker],
         blocks: &mut [CodedBlock<'_>],
         step: &(impl Fn(&mut CodecWorker, &mut CodedBlock<'_>) -> Result<()> + Sync),
-    ) -> Result<(Duration, Duration)> {
+    ) -> Result<WorkSpan> {
         let threads = workers.len();
-        let queue = Mutex::new(batches(blocks, threads));
+        let queue = Mutex::new(cut_batches(blocks, threads));
         let barrier = Barrier::new(threads);
-        let work = |number: usize, worker: &mut CodecWorker| -> Result<(Instant, Instant, Duration)> {
+        let work = |number: usize, worker: &mut CodecWorker| -> Result<WorkSpan> {
             self.pin(number, threads);
             // The time begins when all threads are ready.
             barrier.wait();
             let start = Instant::now();
-            let cpu = thread_time();
+            let cpu_at_start = thread_time();
             loop {
                 let batch = mutex::lock(&queue).pop();
                 let Some(batch) = batch else { break };
@@ -204,21 +216,20 @@ impl CodecMachine {
                     step(worker, block)?;
                 }
             }
-            Ok((start, Instant::now(), thread_time().saturating_sub(cpu)))
+            Ok(WorkSpan { start, end: Instant::now(), cpu: thread_time().saturating_sub(cpu_at_start) })
         };
         if let [worker] = workers {
             // No new thread for a single worker: its caches would be cold.
-            let (start, end, cpu) = work(0, worker)?;
-            return Ok((end - start, cpu));
+            return work(0, worker);
         }
         let spans = std::thread::scope(|scope| {
             // They meet at the barrier only once all have started: if one is refused, the others must not wait for it.
             let mut starts = Vec::new();
             let mut handles = Vec::new();
-            for (n, worker) in workers.iter_mut().enumerate() {
+            for (number, worker) in workers.iter_mut().enumerate() {
                 let (start, started) = mpsc::channel::<()>();
                 let work = &work;
-                let begin = move || started.recv().ok().map(|()| work(n, worker));
+                let begin = move || started.recv().ok().map(|()| work(number, worker));
                 let handle = threads::named("packfs-bench").start_in(scope, begin);
                 handles.push(handle.map_err(|error| Error::Usage(format!("{threads} threads: {error}")))?);
                 starts.push(start);
@@ -232,21 +243,22 @@ impl CodecMachine {
             };
             handles.into_iter().filter_map(join).collect::<Result<Vec<_>>>()
         })?;
-        let start = spans.iter().map(|span| span.0).min();
-        let end = spans.iter().map(|span| span.1).max();
-        let wall = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
-        Ok((wall, spans.iter().map(|span| span.2).sum()))
+        // A matrix has no cell with 0 threads, so there is a span.
+        let now = Instant::now();
+        let start = spans.iter().map(|span| span.start).min().unwrap_or(now);
+        let end = spans.iter().map(|span| span.end).max().unwrap_or(now);
+        Ok(WorkSpan { start, end, cpu: spans.iter().map(|span| span.cpu).sum() })
     }
 }
 
 /// Cuts the data of the cell into blocks with all their buffers, and touches every page.
-fn cut(cell: &CodecCell) -> Vec<CodedBlock<'_>> {
-    let len = if cell.policy == StoragePolicy::Erofs { clusters::segment(cell.block) } else { cell.block };
+fn cut_blocks(cell: &CodecCell) -> Vec<CodedBlock<'_>> {
+    let len = if cell.policy == StoragePolicy::Erofs { segment_len(cell.block) } else { cell.block };
     let raws = cell.data.files.iter().flat_map(|file| file.chunks(len));
     raws.map(|raw| {
         let room = match cell.method {
             CodecMethod::Memcpy => raw.len(),
-            _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
+            _ => cell.policy.encoder_room(raw, cell.block, cell.sector).unwrap_or(0),
         };
         let whole = PackedRange { raw: raw.len(), packed: None };
         // Not zeros: every page is touched, and a decoder that writes nothing is noticed.
@@ -257,7 +269,7 @@ fn cut(cell: &CodecCell) -> Vec<CodedBlock<'_>> {
 
 /// Decides by the policy which blocks are kept compressed, and sums up the sizes. Copies are always kept, so that
 /// decoding them is timed.
-fn settle(cell: &CodecCell, blocks: &mut [CodedBlock<'_>]) -> PassSizes {
+fn decide_storage(cell: &CodecCell, blocks: &mut [CodedBlock<'_>]) -> PassSizes {
     let mut sizes = PassSizes::default();
     for block in blocks {
         let data = block.raw;
@@ -266,7 +278,7 @@ fn settle(cell: &CodecCell, blocks: &mut [CodedBlock<'_>]) -> PassSizes {
             let raw = &data[at..at + piece.raw];
             let stored = match cell.method {
                 CodecMethod::Memcpy => StoredSize { bytes: raw.len(), compressed: true },
-                _ => cell.policy.store(raw, piece.packed, cell.sector),
+                _ => cell.policy.stored_size(raw, piece.packed, cell.sector),
             };
             sizes.blocks += 1;
             sizes.raw += raw.len() as u64;
@@ -285,12 +297,12 @@ fn settle(cell: &CodecCell, blocks: &mut [CodedBlock<'_>]) -> PassSizes {
 }
 
 /// Divides blocks into batches. Threads take batches from the end, so the first ones are last.
-fn batches<'b, 'd>(blocks: &'b mut [CodedBlock<'d>], threads: usize) -> Vec<&'b mut [CodedBlock<'d>]> {
+fn cut_batches<'b, 'd>(blocks: &'b mut [CodedBlock<'d>], threads: usize) -> Vec<&'b mut [CodedBlock<'d>]> {
     let count = blocks.len().max(1);
     let bytes: usize = blocks.iter().map(|block| block.raw.len()).sum();
-    // By the mean length of blocks, with several batches for each thread so that they end together.
-    let many = (BATCH * count / bytes.max(1)).min(count / (threads * BATCHES)).max(1);
-    let mut batches: Vec<_> = blocks.chunks_mut(many).collect();
+    // By the mean length of blocks.
+    let blocks_per_batch = (BATCH_LEN * count / bytes.max(1)).min(count / (threads * BATCHES_PER_THREAD)).max(1);
+    let mut batches: Vec<_> = blocks.chunks_mut(blocks_per_batch).collect();
     batches.reverse();
     batches
 }

@@ -139,10 +139,10 @@ pub trait RecordedKey: Clone + Ord + Debug + Display {
     type Sample: Clone + Debug;
 
     /// Converts the key to [`AnyKey`].
-    fn any(self) -> AnyKey;
+    fn into_any(self) -> AnyKey;
 
     /// Converts a sample to a line.
-    fn line(measured: MeasuredSample<Self, Self::Sample>) -> RecordLine;
+    fn make_line(measured: MeasuredSample<Self, Self::Sample>) -> RecordLine;
 
     /// Returns the sample in a line of this kind.
     fn measured(line: &RecordLine) -> Option<&MeasuredSample<Self, Self::Sample>>;
@@ -160,11 +160,11 @@ macro_rules! recorded {
         impl RecordedKey for $key {
             type Sample = $sample;
 
-            fn any(self) -> AnyKey {
+            fn into_any(self) -> AnyKey {
                 AnyKey::$variant(self)
             }
 
-            fn line(measured: MeasuredSample<$key, $sample>) -> RecordLine {
+            fn make_line(measured: MeasuredSample<$key, $sample>) -> RecordLine {
                 RecordLine::$variant(measured)
             }
 
@@ -209,9 +209,9 @@ pub struct ResultsFile {
     /// All complete lines.
     pub lines: Vec<RecordLine>,
     /// Length of the complete lines in bytes.
-    pub(crate) whole: u64,
+    pub(crate) complete_len: u64,
     /// True if an incomplete line follows.
-    pub torn: bool,
+    pub has_torn_line: bool,
 }
 
 impl ResultsFile {
@@ -223,9 +223,9 @@ impl ResultsFile {
 
     fn parse(path: &Path, text: &str) -> Result<Self> {
         // A line counts once it ends: the last write may have been cut off.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let complete_len = text.rfind('\n').map_or(0, |end| end + 1);
         let mut lines = Vec::new();
-        for (number, line) in text[..whole].lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        for (number, line) in text[..complete_len].lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let wrong = |why: String| Error::Results { path: path.into(), line: number + 1, why };
             // Check the version first: lines of another version may have other fields.
             let version: VersionedLine<BTreeMap<String, serde_json::Value>> =
@@ -238,7 +238,7 @@ impl ResultsFile {
                 serde_json::from_str(line).map_err(|error| wrong(format!("not understood: {error}")))?;
             lines.push(line.line);
         }
-        Ok(ResultsFile { lines, whole: whole as u64, torn: whole < text.len() })
+        Ok(ResultsFile { lines, complete_len: complete_len as u64, has_torn_line: complete_len < text.len() })
     }
 
     /// Returns the sessions in their order in the file.
@@ -250,7 +250,7 @@ impl ResultsFile {
     }
 
     /// Returns the number of samples of each cell of one kind in a session.
-    pub fn done<K: RecordedKey>(&self, session: &str) -> BTreeMap<K, u32> {
+    pub fn sample_counts<K: RecordedKey>(&self, session: &str) -> BTreeMap<K, u32> {
         let mut done = BTreeMap::new();
         for measured in self.lines.iter().filter_map(K::measured).filter(|measured| measured.session == session) {
             *done.entry(measured.key.clone()).or_insert(0) += 1;
@@ -280,8 +280,8 @@ impl ResultsLog {
         file.read_to_string(&mut text).map_err(Error::io(path))?;
         let contents = ResultsFile::parse(path, &text)?;
         // Before appending, or the next line would become a part of the incomplete one.
-        if contents.torn {
-            file.set_len(contents.whole).map_err(Error::io(path))?;
+        if contents.has_torn_line {
+            file.set_len(contents.complete_len).map_err(Error::io(path))?;
         }
         file.seek(SeekFrom::End(0)).map_err(Error::io(path))?;
         Ok((ResultsLog { path: path.into(), file }, contents))
@@ -339,15 +339,15 @@ pub(crate) mod tests {
         text.push_str("{\"packfs_bench\":1,\"kind\":\"cod");
         std::fs::write(&path, &text).unwrap();
         let read = ResultsFile::read(&path).unwrap();
-        assert!(read.torn);
+        assert!(read.has_torn_line);
         assert_eq!(read.lines, [session, measured("s", "lz4"), measured("t", "lz4")]);
-        assert_eq!(read.done::<CodecKey>("s").into_values().collect::<Vec<_>>(), [1]);
+        assert_eq!(read.sample_counts::<CodecKey>("s").into_values().collect::<Vec<_>>(), [1]);
         // Appending removes the incomplete line.
         let (mut log, contents) = ResultsLog::open(&path).unwrap();
         assert_eq!(contents.lines.len(), 3);
         log.append(&measured("s", "lz4")).unwrap();
         let read = ResultsFile::read(&path).unwrap();
-        assert_eq!((read.torn, read.lines.len()), (false, 4));
+        assert_eq!((read.has_torn_line, read.lines.len()), (false, 4));
     }
 
     #[test]

@@ -9,31 +9,31 @@ use std::time::Instant;
 
 use crate::executor::{CellExecutor, MeasuredCell};
 use crate::record::{FailedCell, MeasuredSample, RecordLine, RecordedKey};
-use crate::rng::Rng;
+use crate::rng::SeededRng;
 use crate::{Error, Result};
 
 /// Settings of a run.
 #[derive(Debug, Clone)]
-pub struct RunPlan<S: MeasuredCell> {
+pub struct RunPlan<C: MeasuredCell> {
     /// Cells to measure.
-    pub cells: Vec<S>,
+    pub cells: Vec<C>,
     /// Number of runs of each cell.
     pub runs: u32,
     /// Seed of the orders.
     pub seed: u64,
     /// Minimum duration of each measurement.
-    pub least: Duration,
+    pub min_time: Duration,
     /// Name of the session in the results.
     pub session: String,
     /// Number of samples that each cell already has.
-    pub done: BTreeMap<S::Key, u32>,
+    pub done: BTreeMap<C::Key, u32>,
     /// Set to stop the run after the current measurement.
     pub stop: Arc<AtomicBool>,
 }
 
 /// Progress of a run.
 #[derive(Debug)]
-pub enum RunEvent<'e, S> {
+pub enum RunEvent<'e, C> {
     /// The run begins.
     Begun {
         /// Number of cells to measure.
@@ -46,133 +46,143 @@ pub enum RunEvent<'e, S> {
         /// Number of the step, from 0.
         number: usize,
         /// Number of all steps, including warm-ups.
-        of: usize,
+        steps: usize,
         /// Number of the round; 0 is the warm-up.
         round: u32,
         /// Expected remaining time, from the second step on.
         left: Option<Duration>,
         /// Cell of the step.
-        cell: &'e S,
+        cell: &'e C,
     },
-    /// The warm-up is over; expected time of the measurements.
-    Left(Duration),
+    /// The warm-up is over. Contains the expected time of the measurements.
+    WarmedUp(Duration),
     /// A cell failed and is not measured any more.
     Failed(&'e FailedCell),
 }
 
 /// Result of a step.
 enum StepOutcome<T> {
-    /// Expected time of a measurement.
+    /// The cell is warmed up; expected time of a measurement.
     Warm(Duration),
     Measured(T),
 }
 
 /// Expected time of the remaining steps. Cells without a warm-up so far are assumed to be average.
+#[derive(Default)]
 struct TimeForecast {
-    /// Number of cells to warm up, and of their measurements.
-    cold: (u32, u32),
-    /// Number of warm-ups so far, and their total time.
-    warm: (u32, Duration),
-    /// Number of remaining measurements of warm cells, and their expected time.
-    measurements: (u32, Duration),
-    /// Number of measurements with a known expected time, and that time.
-    known: (u32, Duration),
+    /// Number of cells without a warm-up so far.
+    cold_cells: u32,
+    /// Number of their measurements.
+    cold_runs: u32,
+    /// Number of warm-ups so far.
+    warm_ups: u32,
+    /// Time of these warm-ups.
+    warm_up_time: Duration,
+    /// Number of measurements of all cells that were warmed up, including those that are done.
+    warm_runs: u32,
+    /// Expected time of these measurements.
+    warm_run_time: Duration,
+    /// Number of these measurements that remain.
+    remaining_warm_runs: u32,
 }
 
 impl TimeForecast {
     fn of(runs: impl Iterator<Item = u32>) -> Self {
-        let cold = runs.fold((0, 0), |(cells, all), runs| (cells + 1, all + runs));
-        let none = (0, Duration::ZERO);
-        TimeForecast { cold, warm: none, measurements: none, known: none }
-    }
-
-    fn warmed(&mut self, took: Duration, one: Duration, runs: u32) {
-        self.cold = (self.cold.0.saturating_sub(1), self.cold.1.saturating_sub(runs));
-        self.warm = (self.warm.0 + 1, self.warm.1 + took);
-        self.measurements = (self.measurements.0 + runs, self.measurements.1 + one * runs);
-        self.known = self.measurements;
-    }
-
-    /// Removes one measurement of average duration.
-    fn measured(&mut self) {
-        self.measurements.0 = self.measurements.0.saturating_sub(1);
-    }
-
-    /// Removes a failed cell with its remaining measurements.
-    fn failed(&mut self, warm_up: bool, runs: u32) {
-        match warm_up {
-            true => self.cold = (self.cold.0.saturating_sub(1), self.cold.1.saturating_sub(runs - 1)),
-            false => self.measurements.0 = self.measurements.0.saturating_sub(runs),
+        let mut forecast = TimeForecast::default();
+        for runs in runs {
+            forecast.cold_cells += 1;
+            forecast.cold_runs += runs;
         }
+        forecast
+    }
+
+    /// Counts the warm-up of a cell, which took `took`; each of its `runs` is expected to take `run_time`.
+    fn warmed(&mut self, took: Duration, run_time: Duration, runs: u32) {
+        self.remove_cold_cell(runs);
+        self.warm_ups += 1;
+        self.warm_up_time += took;
+        self.warm_runs += runs;
+        self.warm_run_time += run_time * runs;
+        self.remaining_warm_runs += runs;
+    }
+
+    /// Removes a cell that is warmed up or failed to be.
+    fn remove_cold_cell(&mut self, runs: u32) {
+        self.cold_cells = self.cold_cells.saturating_sub(1);
+        self.cold_runs = self.cold_runs.saturating_sub(runs);
+    }
+
+    /// Removes measurements of average duration: one that is done, or those that a failed cell will not have.
+    fn remove_warm_runs(&mut self, runs: u32) {
+        self.remaining_warm_runs = self.remaining_warm_runs.saturating_sub(runs);
     }
 
     /// Returns the expected time of all measurements of warm cells.
     fn measuring(&self) -> Duration {
-        mean(self.known).map_or(Duration::ZERO, |one| one * self.measurements.0)
+        let run_time = self.warm_run_time.checked_div(self.warm_runs).unwrap_or_default();
+        run_time * self.remaining_warm_runs
     }
 
     /// Returns the expected remaining time; unknown before the first warm-up.
     fn left(&self) -> Option<Duration> {
-        let warm_up = mean(self.warm)?;
-        let one = mean(self.known)?;
-        Some(warm_up * self.cold.0 + one * self.cold.1 + self.measuring())
+        let warm_up_time = self.warm_up_time.checked_div(self.warm_ups)?;
+        let run_time = self.warm_run_time.checked_div(self.warm_runs)?;
+        Some(warm_up_time * self.cold_cells + run_time * self.cold_runs + self.measuring())
     }
-}
-
-fn mean((count, sum): (u32, Duration)) -> Option<Duration> {
-    (count > 0).then(|| sum / count)
 }
 
 /// Runs the plan, and passes each line to `record`. An error of `record` ends the run, an error of a cell does not.
 /// Returns the number of failed cells, or [`Error::Interrupted`] after a request to stop.
-pub fn run<S: MeasuredCell>(
-    plan: &RunPlan<S>,
-    executor: &mut dyn CellExecutor<S>,
+pub fn run<C: MeasuredCell>(
+    plan: &RunPlan<C>,
+    executor: &mut dyn CellExecutor<C>,
     record: &mut dyn FnMut(&RecordLine) -> Result<()>,
-    watch: &mut dyn FnMut(RunEvent<'_, S>),
+    watch: &mut dyn FnMut(RunEvent<'_, C>),
 ) -> Result<usize> {
-    let missing = |cell: &S| plan.runs.saturating_sub(plan.done.get(&cell.key()).copied().unwrap_or(0));
+    let missing_runs = |cell: &C| plan.runs.saturating_sub(plan.done.get(&cell.key()).copied().unwrap_or(0));
     // An interrupted run goes on: only the samples that are missing are measured.
-    let mut left: Vec<(&S, u32)> = plan.cells.iter().map(|cell| (cell, missing(cell))).collect();
+    let mut left: Vec<(&C, u32)> = plan.cells.iter().map(|cell| (cell, missing_runs(cell))).collect();
     left.retain(|(_, runs)| *runs > 0);
-    let of = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
+    let steps = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
     let mut number = 0;
     let mut failed = 0;
-    watch(RunEvent::Begun { cells: left.len(), steps: of });
+    watch(RunEvent::Begun { cells: left.len(), steps });
     let mut forecast = TimeForecast::of(left.iter().map(|(_, runs)| *runs));
     for round in 0..=plan.runs {
         let warm_up = round == 0;
         // Another order in each round: a disturbance, or a cache left by a neighbour, then hits different cells.
-        Rng::of(plan.seed, u64::from(round)).shuffle(&mut left);
+        SeededRng::for_item(plan.seed, u64::from(round)).shuffle(&mut left);
         let mut broken = Vec::new();
         // Cells with fewer runs left sit out the last rounds.
         for (cell, runs) in left.iter().filter(|(_, runs)| *runs >= round) {
-            watch(RunEvent::Step { number, of, round, left: forecast.left(), cell });
+            watch(RunEvent::Step { number, steps, round, left: forecast.left(), cell });
             number += 1;
             let begun = Instant::now();
             let outcome = match warm_up {
                 true => executor.warm_up(cell).map(StepOutcome::Warm),
-                false => executor.run(cell, plan.least).map(StepOutcome::Measured),
+                false => executor.run(cell, plan.min_time).map(StepOutcome::Measured),
             };
             // An interrupted measurement may be disturbed or have failed because of the interruption.
             if plan.stop.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
             match outcome {
-                // Measurements are repeated for `least`, for encoding and decoding.
-                Ok(StepOutcome::Warm(one)) => forecast.warmed(begun.elapsed(), one.max(2 * plan.least), *runs),
+                Ok(StepOutcome::Warm(run_time)) => {
+                    // Measurements last `min_time` at least, once for encoding and once for decoding.
+                    forecast.warmed(begun.elapsed(), run_time.max(2 * plan.min_time), *runs);
+                }
                 Ok(StepOutcome::Measured(sample)) => {
-                    forecast.measured();
-                    record(&RecordedKey::line(MeasuredSample {
-                        session: plan.session.clone(),
-                        key: cell.key(),
-                        sample,
-                    }))?
+                    forecast.remove_warm_runs(1);
+                    let session = plan.session.clone();
+                    record(&RecordedKey::make_line(MeasuredSample { session, key: cell.key(), sample }))?;
                 }
                 Err(error) => {
-                    forecast.failed(warm_up, *runs + 1 - round);
+                    match warm_up {
+                        true => forecast.remove_cold_cell(*runs),
+                        false => forecast.remove_warm_runs(*runs + 1 - round),
+                    }
                     let session = plan.session.clone();
-                    let key = cell.key().any();
+                    let key = cell.key().into_any();
                     let failure = FailedCell { session, key, why: error.to_string() };
                     watch(RunEvent::Failed(&failure));
                     broken.push(cell.key());
@@ -188,7 +198,7 @@ pub fn run<S: MeasuredCell>(
         // After the round, as the loop borrows the list.
         left.retain(|(cell, _)| !broken.contains(&cell.key()));
         if warm_up {
-            watch(RunEvent::Left(forecast.measuring()));
+            watch(RunEvent::WarmedUp(forecast.measuring()));
         }
     }
     Ok(failed)
@@ -235,7 +245,7 @@ mod tests {
         let session = "s".into();
         let done = BTreeMap::new();
         let stop = Arc::default();
-        RunPlan { cells, runs, seed: 1, least: Duration::ZERO, session, done, stop }
+        RunPlan { cells, runs, seed: 1, min_time: Duration::ZERO, session, done, stop }
     }
 
     fn go(plan: &RunPlan<CodecCell>, fails: &'static str) -> (Vec<String>, Vec<RecordLine>, usize) {
@@ -273,15 +283,15 @@ mod tests {
         assert_eq!(forecast.left(), None);
         forecast.warmed(second, 2 * second, 2);
         assert_eq!(forecast.left(), Some((2 + 4 * 2 + 2 * 2) * second));
-        forecast.failed(true, 3);
+        forecast.remove_cold_cell(2);
         assert_eq!(forecast.left(), Some((1 + 2 * 2 + 2 * 2) * second));
         forecast.warmed(second, 4 * second, 2);
         assert_eq!((forecast.measuring(), forecast.left()), (12 * second, Some(12 * second)));
-        forecast.measured();
+        forecast.remove_warm_runs(1);
         assert_eq!(forecast.left(), Some(9 * second));
-        forecast.failed(false, 2);
+        forecast.remove_warm_runs(2);
         assert_eq!(forecast.left(), Some(3 * second));
-        forecast.measured();
+        forecast.remove_warm_runs(1);
         assert_eq!(forecast.left(), Some(Duration::ZERO));
     }
 
@@ -291,7 +301,7 @@ mod tests {
         let mut told = Vec::new();
         let mut watch = |event: RunEvent<'_, CodecCell>| match event {
             RunEvent::Begun { cells, steps } => told.push((cells, steps, true)),
-            RunEvent::Step { number, of, left, .. } => told.push((number, of, left.is_some())),
+            RunEvent::Step { number, steps, left, .. } => told.push((number, steps, left.is_some())),
             _ => {}
         };
         run(&plan(2), &mut mock, &mut |_| Ok(()), &mut watch).unwrap();

@@ -10,13 +10,13 @@ use tempfile::TempDir;
 
 use crate::{Error, Result};
 
-/// A directory in memory, on Linux, so that no disk is measured.
-const MEMORY: &str = "/dev/shm";
+/// A directory in memory that almost every Linux has. What is in it needs no disk, so no disk is measured.
+pub(crate) const MEMORY_DIR: &str = "/dev/shm";
 
-/// Number of attempts to remove a directory that an ending program may still write to, and the pause between them: a
-/// second in all.
-const TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(10);
+/// Number of attempts to remove a directory that an ending program may still write to.
+const REMOVAL_ATTEMPTS: u32 = 100;
+/// Pause between these attempts: a second in all.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Directories in use, for [`remove_all`].
 static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -29,13 +29,13 @@ pub struct ScratchDir(TempDir);
 pub fn remove_all() {
     let in_use = mutex::lock(&IN_USE);
     for dir in in_use.iter() {
-        for _ in 0..TRIES {
+        for _ in 0..REMOVAL_ATTEMPTS {
             // Errors cannot be reported any more.
             let _ = std::fs::remove_dir_all(dir);
             if !dir.exists() {
                 break;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(REMOVAL_PAUSE);
         }
     }
 }
@@ -44,10 +44,10 @@ impl ScratchDir {
     /// Creates a directory in `parent`. Without a parent it is in memory, if possible, else among temporary files. It
     /// must not lie within `packed`.
     pub fn new(parent: Option<&Path>, packed: Option<&Path>) -> Result<Self> {
-        let memory = Some(Path::new(MEMORY)).filter(|path| path.is_dir());
+        let memory = Some(Path::new(MEMORY_DIR)).filter(|path| path.is_dir());
         let parent = parent.or(memory).map_or_else(std::env::temp_dir, Path::to_owned);
-        let within = |packed: &Path| Some(parent.canonicalize().ok()?.starts_with(packed.canonicalize().ok()?));
-        if packed.and_then(within) == Some(true) {
+        let is_within = |packed: &Path| Some(parent.canonicalize().ok()?.starts_with(packed.canonicalize().ok()?));
+        if packed.and_then(is_within) == Some(true) {
             let text = "images cannot be made within what is packed; --scratch names another directory";
             return Err(Error::Usage(format!("{}: {text}", display(&parent))));
         }

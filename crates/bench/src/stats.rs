@@ -17,8 +17,8 @@ pub struct SampleSummary {
     pub count: usize,
 }
 
-/// Relative spread above which typical differences are not significant.
-pub const WIDE: f64 = 0.05;
+/// Relative spread above which samples vary too much: typical differences would not be significant.
+pub const WIDE_SPREAD: f64 = 0.05;
 
 /// Factor from the median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_SIGMA: f64 = 1.4826;
@@ -30,10 +30,10 @@ impl SampleSummary {
         sorted.sort_by(f64::total_cmp);
         let min = *sorted.first()?;
         let max = *sorted.last()?;
-        let median = middle(&sorted);
+        let median = median_of_sorted(&sorted);
         let mut distances: Vec<f64> = sorted.iter().map(|sample| (sample - median).abs()).collect();
         distances.sort_by(f64::total_cmp);
-        Some(SampleSummary { median, mad: middle(&distances), min, max, count: sorted.len() })
+        Some(SampleSummary { median, mad: median_of_sorted(&distances), min, max, count: sorted.len() })
     }
 
     /// Returns the relative spread: a robust estimate of the standard deviation, divided by the median. `None` for a
@@ -44,7 +44,7 @@ impl SampleSummary {
 
     /// Returns true if the samples vary too much, or are too few, for a conclusion.
     pub fn is_wide(&self) -> bool {
-        self.count < 3 || self.spread().is_some_and(|spread| spread > WIDE)
+        self.count < 3 || self.spread().is_some_and(|spread| spread > WIDE_SPREAD)
     }
 
     /// Returns the summary in another unit.
@@ -54,20 +54,17 @@ impl SampleSummary {
     }
 
     /// Returns true if the medians differ by more than the wider spread of the two. An unknown spread is assumed to be
-    /// [`WIDE`].
+    /// [`WIDE_SPREAD`].
     pub fn is_apart_from(&self, other: &SampleSummary) -> bool {
-        let noise = |one: &SampleSummary| one.spread().unwrap_or(WIDE) * one.median.abs();
+        let noise = |one: &SampleSummary| one.spread().unwrap_or(WIDE_SPREAD) * one.median.abs();
         (self.median - other.median).abs() > noise(self).max(noise(other))
     }
 }
 
-fn middle(sorted: &[f64]) -> f64 {
+/// Returns the median of at least one sample.
+fn median_of_sorted(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
-    match (sorted.len() % 2, sorted.get(half.wrapping_sub(1)), sorted.get(half)) {
-        (0, Some(below), Some(above)) => (below + above) / 2.0,
-        (_, _, Some(at)) => *at,
-        _ => 0.0,
-    }
+    if sorted.len().is_multiple_of(2) { (sorted[half - 1] + sorted[half]) / 2.0 } else { sorted[half] }
 }
 
 /// Returns the geometric mean, the correct average of ratios.
@@ -84,7 +81,7 @@ pub fn arithmetic_mean(values: &[f64]) -> Option<f64> {
 
 /// Maximum number of samples for which the Mann-Whitney test is exact. Beyond it, counting takes ever longer, and the
 /// approximation is good.
-const EXACT: usize = 50;
+const MAX_EXACT_SAMPLES: usize = 50;
 
 /// Returns the two-sided p-value of the Mann-Whitney U test: the probability that two sets of samples of the same
 /// distribution differ at least as much as these. It assumes nothing about the distribution.
@@ -97,7 +94,11 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     }
     let ranks = doubled_ranks(a, b);
     let sum: usize = ranks[..a.len()].iter().sum();
-    Some(if ranks.len() <= EXACT { exact(&ranks, a.len(), sum) } else { approximate(&ranks, a.len(), sum) })
+    Some(if ranks.len() <= MAX_EXACT_SAMPLES {
+        exact_probability(&ranks, a.len(), sum)
+    } else {
+        normal_probability(&ranks, a.len(), sum)
+    })
 }
 
 /// Returns the smallest p-value that [`mann_whitney`] can give for these numbers of samples, that of sets without
@@ -120,28 +121,29 @@ fn doubled_ranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// Counts the ways to choose `count` of the ranks, by their sum.
-fn exact(ranks: &[usize], count: usize, sum: usize) -> f64 {
-    let most: usize = ranks.iter().sum();
-    let mut ways = vec![vec![0.0; most + 1]; count + 1];
+/// Returns the probability by counting the ways to choose `count` of the ranks, by their sum.
+fn exact_probability(ranks: &[usize], count: usize, sum: usize) -> f64 {
+    let max_sum: usize = ranks.iter().sum();
+    let mut ways = vec![vec![0.0; max_sum + 1]; count + 1];
     ways[0][0] = 1.0;
     // From the greatest down, so that each rank is chosen at most once.
     for &rank in ranks {
         for chosen in (1..=count).rev() {
-            for total in (rank..=most).rev() {
+            for total in (rank..=max_sum).rev() {
                 ways[chosen][total] += ways[chosen - 1][total - rank];
             }
         }
     }
-    let of = &ways[count];
-    let all: f64 = of.iter().sum();
+    let by_sum = &ways[count];
+    let all: f64 = by_sum.iter().sum();
     // The observed sum belongs to both tails.
-    let low: f64 = of[..=sum].iter().sum();
-    let high: f64 = of[sum..].iter().sum();
+    let low: f64 = by_sum[..=sum].iter().sum();
+    let high: f64 = by_sum[sum..].iter().sum();
     (2.0 * low.min(high) / all).min(1.0)
 }
 
-fn approximate(ranks: &[usize], count: usize, sum: usize) -> f64 {
+/// Returns the probability by the normal approximation.
+fn normal_probability(ranks: &[usize], count: usize, sum: usize) -> f64 {
     let n = ranks.len() as f64;
     let a = count as f64;
     let b = n - a;
@@ -160,8 +162,8 @@ fn approximate(ranks: &[usize], count: usize, sum: usize) -> f64 {
     erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// Complementary error function of a non-negative number: a series where it converges quickly, else a continued
-/// fraction.
+/// Computes the complementary error function of a non-negative number: by a series where it converges quickly, else
+/// by a continued fraction.
 fn erfc(x: f64) -> f64 {
     let scale = (-x * x).exp() / std::f64::consts::PI.sqrt();
     // The series needs few terms for small x, the fraction for large ones.
@@ -232,8 +234,8 @@ mod tests {
         assert!(near(mann_whitney(&[1.0, 2.0], &[2.0, 3.0]), 4.0 / 6.0));
         assert_eq!((mann_whitney(&[], &[1.0]), mann_whitney(&[1.0], &[])), (None, None));
         for (a, b) in [(3, 3), (4, 4), (5, 5), (3, 8), (1, 9)] {
-            let (low, high): (Vec<f64>, Vec<f64>) =
-                ((0..a).map(f64::from).collect(), (100..100 + b).map(f64::from).collect());
+            let low: Vec<f64> = (0..a).map(f64::from).collect();
+            let high: Vec<f64> = (100..100 + b).map(f64::from).collect();
             assert!(near(mann_whitney(&low, &high), least_probability(low.len(), high.len())), "{a} {b}");
         }
     }
@@ -246,11 +248,12 @@ mod tests {
         for (a, b) in [(set(0, 1.0), set(5, 1.0)), (set(0, 1.0), set(1, 1.1)), (set(0, 1.0), set(0, 1.0))] {
             let ranks = doubled_ranks(&a, &b);
             let sum = ranks[..25].iter().sum();
-            let exact = exact(&ranks, 25, sum);
-            let approximate = approximate(&ranks, 25, sum);
+            let exact = exact_probability(&ranks, 25, sum);
+            let approximate = normal_probability(&ranks, 25, sum);
             assert!((exact - approximate).abs() < 0.01, "{exact} {approximate}");
         }
-        let (a, b): (Vec<f64>, Vec<f64>) = ((0..60).map(f64::from).collect(), (30..90).map(f64::from).collect());
+        let a: Vec<f64> = (0..60).map(f64::from).collect();
+        let b: Vec<f64> = (30..90).map(f64::from).collect();
         assert!(mann_whitney(&a, &b).unwrap() < 1e-6 && mann_whitney(&a, &a).unwrap() > 0.99);
         for (z, tail) in [(0.0, 1.0), (1.0, 0.157_299_21), (1.959_963_98 / 2f64.sqrt(), 0.05), (3.0, 2.209_05e-5)] {
             assert!((erfc(z) - tail).abs() < 1e-7, "{z}: {}", erfc(z));

@@ -19,16 +19,13 @@ pub struct ImageFeatures {
 impl ImageFeatures {
     /// The default features of packfs.
     pub const ALL: ImageFeatures = ImageFeatures { fragments: true, dedupe: true, unverified: false };
-
-    fn words(self) -> Vec<&'static str> {
-        let all = [(self.fragments, "fragments"), (self.dedupe, "dedupe"), (self.unverified, "unverified")];
-        all.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect()
-    }
 }
 
 impl fmt::Display for ImageFeatures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words().join(","))
+        let all = [(self.fragments, "fragments"), (self.dedupe, "dedupe"), (self.unverified, "unverified")];
+        let words: Vec<&str> = all.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect();
+        f.write_str(&words.join(","))
     }
 }
 

@@ -2,26 +2,21 @@
 
 use packfs_codec::{Choice, Codec};
 
+use super::BuildKey;
 use super::features::ImageFeatures;
 use super::tool::{BuildProgram, BuildTool};
-use super::{BuildCell, BuildKey};
 use crate::format::ImageFormat;
-use crate::units::size;
+use crate::matrix::require_values;
+use crate::units::short_size;
 use crate::{Error, Result};
-
-/// Returns the default codecs: those of the published benchmarks that the tables follow.
-fn defaults(format: ImageFormat) -> &'static str {
-    match format {
-        ImageFormat::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
-        ImageFormat::Erofs => "lz4,lz4hc:12,deflate,zstd,lzma,none",
-    }
-}
 
 /// The values to combine.
 #[derive(Debug, Clone)]
 pub struct BuildMatrix {
-    /// Name and digest of the source.
-    pub source: (String, String),
+    /// Name of the source.
+    pub source: String,
+    /// Digest of the source.
+    pub digest: String,
     /// Formats.
     pub formats: Vec<ImageFormat>,
     /// Codecs; if `None`, the defaults of each format.
@@ -36,25 +31,21 @@ pub struct BuildMatrix {
 
 impl BuildMatrix {
     /// Returns all cells for these programs, and a message for each combination that a program does not support.
-    pub fn cells(&self, tools: &[BuildTool]) -> Result<(Vec<BuildCell>, Vec<String>)> {
-        for (what, none) in [
+    pub fn cells(&self, tools: &[BuildTool]) -> Result<(Vec<BuildKey>, Vec<String>)> {
+        require_values(&[
             ("format", self.formats.is_empty()),
             ("block size", self.blocks.is_empty()),
             ("number of threads", self.jobs.is_empty()),
             ("choice of features", self.features.is_empty()),
-        ] {
-            if none {
-                return Err(Error::Usage(format!("no {what} is given: there is nothing to measure")));
-            }
-        }
-        self.check()?;
-        let mut cells = Vec::<BuildCell>::new();
+        ])?;
+        self.check_values()?;
+        let mut cells = Vec::<BuildKey>::new();
         let mut left_out = Vec::<String>::new();
         for tool in tools {
             for key in self.keys(tool)? {
-                match tool.kind.refuses(&key) {
+                match tool.program.refuses(&key) {
                     // Different features may come to the same for a codec, and are measured once.
-                    None if cells.iter().all(|cell| cell.key != key) => cells.push(BuildCell { key }),
+                    None if !cells.contains(&key) => cells.push(key),
                     Some(why) if !left_out.contains(&why) => left_out.push(why),
                     _ => {}
                 }
@@ -65,21 +56,22 @@ impl BuildMatrix {
 
     fn keys(&self, tool: &BuildTool) -> Result<Vec<BuildKey>> {
         let mut keys = Vec::new();
-        for &format in self.formats.iter().filter(|format| tool.kind.makes(**format)) {
+        for &format in self.formats.iter().filter(|format| tool.program.makes(**format)) {
             for choice in self.choices(format)?.iter().filter(|choice| format.has(choice)) {
-                for (&block, &features) in
-                    self.blocks.iter().flat_map(|block| self.features.iter().map(move |f| (block, f)))
-                {
-                    keys.extend(self.jobs.iter().map(|&threads| BuildKey {
-                        source: self.source.0.clone(),
-                        digest: self.source.1.clone(),
-                        tool: tool.kind.name().into(),
-                        format: format.name().into(),
-                        codec: choice.to_string(),
-                        block,
-                        features: possible(features, format, choice, tool.kind).to_string(),
-                        threads,
-                    }));
+                for &block in &self.blocks {
+                    for &features in &self.features {
+                        let features = effective_features(features, format, choice, tool.program).to_string();
+                        keys.extend(self.jobs.iter().map(|&threads| BuildKey {
+                            source: self.source.clone(),
+                            digest: self.digest.clone(),
+                            tool: tool.program.name().into(),
+                            format: format.name().into(),
+                            codec: choice.to_string(),
+                            block,
+                            features: features.clone(),
+                            threads,
+                        }));
+                    }
                 }
             }
         }
@@ -87,13 +79,18 @@ impl BuildMatrix {
     }
 
     fn choices(&self, format: ImageFormat) -> Result<Vec<Choice>> {
-        match &self.codecs {
-            Some(choices) => Ok(choices.clone()),
-            None => defaults(format).split(',').map(|text| Ok(text.parse()?)).collect(),
+        if let Some(choices) = &self.codecs {
+            return Ok(choices.clone());
         }
+        // Those of the published benchmarks that the tables follow.
+        let defaults = match format {
+            ImageFormat::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
+            ImageFormat::Erofs => "lz4,lz4hc:12,deflate,zstd,lzma,none",
+        };
+        defaults.split(',').map(|text| Ok(text.parse()?)).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn check_values(&self) -> Result<()> {
         for choice in self.codecs.iter().flatten() {
             if !self.formats.iter().any(|format| format.has(choice)) {
                 let formats: Vec<&str> = self.formats.iter().map(|format| format.name()).collect();
@@ -103,7 +100,7 @@ impl BuildMatrix {
         for &block in &self.blocks {
             if !block.is_power_of_two() || !(4096..=1 << 20).contains(&block) {
                 let text = "blocks of images are powers of two from 4K to 1M";
-                return Err(Error::Usage(format!("{}: {text}", size(block))));
+                return Err(Error::Usage(format!("{}: {text}", short_size(block))));
             }
         }
         Ok(())
@@ -111,14 +108,19 @@ impl BuildMatrix {
 }
 
 /// Drops features that have no effect without compression: EROFS has fragments of compressed files only.
-fn possible(features: ImageFeatures, format: ImageFormat, choice: &Choice, kind: BuildProgram) -> ImageFeatures {
-    let none = choice.codec() == Codec::None;
-    let raw = none && format == ImageFormat::Erofs;
+fn effective_features(
+    features: ImageFeatures,
+    format: ImageFormat,
+    choice: &Choice,
+    program: BuildProgram,
+) -> ImageFeatures {
+    let is_plain = choice.codec() == Codec::None;
+    let is_plain_erofs = is_plain && format == ImageFormat::Erofs;
     ImageFeatures {
-        fragments: features.fragments && !raw,
+        fragments: features.fragments && !is_plain_erofs,
         // The dedupe of mkfs.erofs works on compressed files only.
-        dedupe: features.dedupe && !(raw && kind == BuildProgram::MkfsErofs),
-        unverified: features.unverified && !none,
+        dedupe: features.dedupe && !(is_plain_erofs && program == BuildProgram::MkfsErofs),
+        unverified: features.unverified && !is_plain,
     }
 }
 
@@ -128,7 +130,8 @@ mod tests {
 
     fn matrix() -> BuildMatrix {
         BuildMatrix {
-            source: ("root".into(), "0011".into()),
+            source: "root".into(),
+            digest: "0011".into(),
             formats: vec![ImageFormat::Squashfs, ImageFormat::Erofs],
             codecs: Some(vec!["lz4".parse().unwrap(), "xz".parse().unwrap(), "none".parse().unwrap()]),
             blocks: vec![131_072],
@@ -138,7 +141,10 @@ mod tests {
     }
 
     fn tools(kinds: &[BuildProgram]) -> Vec<BuildTool> {
-        kinds.iter().map(|kind| BuildTool { kind: *kind, path: kind.name().into(), version: String::new() }).collect()
+        kinds
+            .iter()
+            .map(|kind| BuildTool { program: *kind, path: kind.name().into(), version: String::new() })
+            .collect()
     }
 
     #[test]
@@ -147,7 +153,7 @@ mod tests {
         // SquashFS: three codecs. EROFS: lz4 with and without features, and uncompressed with and without dedupe. Each
         // with 0 and 2 threads.
         assert_eq!((cells.len(), left_out.len()), (3 * 2 * 2 + 2 * 2 + 2 * 2, 0));
-        let mut keys: Vec<BuildKey> = cells.iter().map(|cell| cell.key.clone()).collect();
+        let mut keys = cells.clone();
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), cells.len());
@@ -161,9 +167,9 @@ mod tests {
         let (cells, left_out) = matrix()
             .cells(&tools(&[BuildProgram::Mksquashfs, BuildProgram::Tar2sqfs, BuildProgram::MkfsErofs]))
             .unwrap();
-        let of = |tool: &str| cells.iter().filter(|cell| cell.key.tool == tool).count();
+        let of = |tool: &str| cells.iter().filter(|cell| cell.tool == tool).count();
         assert_eq!((of("mksquashfs"), of("tar2sqfs"), of("mkfs.erofs")), (3 * 2, 2, 2 + 1));
-        assert!(cells.iter().all(|cell| cell.key.threads == 2));
+        assert!(cells.iter().all(|cell| cell.threads == 2));
         insta::assert_snapshot!(left_out.join("\n"), @r"
         mksquashfs cannot work on one thread alone
         tar2sqfs cannot work on one thread alone
@@ -177,7 +183,7 @@ mod tests {
     fn defaults_are_codecs_that_the_formats_have() {
         let matrix = BuildMatrix { codecs: None, jobs: vec![1], features: vec![ImageFeatures::ALL], ..matrix() };
         let (cells, _) = matrix.cells(&tools(&[BuildProgram::Packfs])).unwrap();
-        let codecs: Vec<&str> = cells.iter().map(|cell| cell.key.codec.as_str()).collect();
+        let codecs: Vec<&str> = cells.iter().map(|cell| cell.codec.as_str()).collect();
         let squashfs = ["gzip:6", "xz:6", "lzma:6", "lzo:8", "lz4", "zstd:15", "none"];
         assert_eq!(codecs, [&squashfs[..], &["lz4", "lz4hc:12", "deflate:9", "zstd:15", "lzma:6", "none"]].concat());
     }

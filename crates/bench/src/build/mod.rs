@@ -20,17 +20,11 @@ pub use model::{ScalingLimit, ScalingModel};
 pub use source::BuildSource;
 pub use tool::{BuildInput, BuildProgram, BuildTool, PEERS};
 
-/// One build to measure.
-#[derive(Debug, Clone)]
-pub struct BuildCell {
-    /// Key of its results.
-    pub key: BuildKey,
-}
-
-impl MeasuredCell for BuildCell {
+/// The key says everything about a build, so it is also the cell.
+impl MeasuredCell for BuildKey {
     type Key = BuildKey;
 
     fn key(&self) -> BuildKey {
-        self.key.clone()
+        self.clone()
     }
 }

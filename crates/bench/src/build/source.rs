@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use packfs_blocks::Digest;
 use packfs_image::name::display;
 
+use crate::corpus::{shown_name, sorted_paths};
 use crate::memory::{MemoryReader, PageShares};
-use crate::rng::Rng;
+use crate::rng::SeededRng;
 use crate::{Error, Result};
 
 /// A directory to pack.
@@ -35,33 +36,32 @@ impl BuildSource {
             return Err(Error::Usage(format!("{}: not a directory; accepted: a directory to pack", display(path))));
         }
         let path = path.canonicalize().map_err(Error::io(path))?;
-        let mut listing = Listing::default();
+        let mut listing = SourceListing::default();
         listing.add(&path)?;
         let bytes = listing.files.iter().map(|(_, len)| len).sum();
         if bytes == 0 {
             return Err(Error::Usage(format!("{}: there is no data in it", display(&path))));
         }
-        let name = path.file_name().map_or_else(|| display(&path).to_string(), |name| display(name).to_string());
-        let digest = Digest::of(&listing.known).short();
-        Ok(BuildSource { name, digest, bytes, files: listing.files, path })
+        let digest = Digest::of(&listing.described).short();
+        Ok(BuildSource { name: shown_name(&path), digest, bytes, files: listing.files, path })
     }
 
     /// Creates a directory of memory-like files. The same seed gives the same files.
-    pub fn made(path: &Path, len: u64, seed: u64) -> Result<()> {
+    pub fn generate(path: &Path, len: u64, seed: u64) -> Result<()> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
         let mut memory = MemoryReader::new(seed, PageShares::default());
-        let mut rng = Rng::of(seed, 1);
+        let mut rng = SeededRng::for_item(seed, 1);
         let mut left = len;
         let mut number = 0;
         while left > 0 {
             // As in most trees, each power of two has about as many files: as many of 1 to 2 KiB as of 512 to 1024
             // bytes.
-            let least = 256 << rng.below(13);
-            let size = ((least + rng.below(least)) as u64).min(left);
-            left -= size;
+            let min_len = 256 << rng.below(13);
+            let file_len = ((min_len + rng.below(min_len)) as u64).min(left);
+            left -= file_len;
             let target = path.join(format!("{number:05}"));
             number += 1;
-            copy(&mut memory, size, &target)?;
+            copy(&mut memory, file_len, &target)?;
             // Fixed times, because the digest covers them.
             let file = File::options().append(true).open(&target).map_err(Error::io(&target))?;
             file.set_modified(std::time::UNIX_EPOCH).map_err(Error::io(&target))?;
@@ -69,12 +69,12 @@ impl BuildSource {
         Ok(())
     }
 
-    /// Creates a directory with every n-th file, at most `most` bytes in total.
-    pub fn sample(&self, path: &Path, most: u64) -> Result<BuildSource> {
+    /// Creates a directory with every n-th file, at most `max_len` bytes in total.
+    pub fn sample(&self, path: &Path, max_len: u64) -> Result<BuildSource> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
-        let step = usize::try_from(self.bytes.div_ceil(most.max(1))).unwrap_or(usize::MAX).max(1);
+        let step = usize::try_from(self.bytes.div_ceil(max_len.max(1))).unwrap_or(usize::MAX).max(1);
         let every = self.files.iter().step_by(step);
-        let mut left = most;
+        let mut left = max_len;
         // If these few files are all empty, add the largest one.
         let largest = self.files.iter().max_by_key(|(_, len)| len);
         for (number, (file, len)) in every.chain(largest).enumerate() {
@@ -94,22 +94,23 @@ fn copy(from: &mut impl io::Read, len: u64, target: &Path) -> Result<()> {
     io::copy(&mut from.take(len), &mut file).map(|_| ()).map_err(Error::io(target))
 }
 
+/// Entries of a source.
 #[derive(Default)]
-struct Listing {
+struct SourceListing {
+    /// Path and length of each file; of hard links, only the first.
     files: Vec<(PathBuf, u64)>,
-    known: Vec<u8>,
+    /// Names, modes, sizes and times of all entries, for the digest.
+    described: Vec<u8>,
+    /// Device and inode number of files with several names.
     linked: BTreeSet<(u64, u64)>,
 }
 
-impl Listing {
+impl SourceListing {
     /// Adds everything below a directory, sorted by name.
     fn add(&mut self, dir: &Path) -> Result<()> {
-        let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
-        let mut paths: Vec<PathBuf> = entries.map_err(Error::io(dir))?.iter().map(fs::DirEntry::path).collect();
-        paths.sort();
-        for path in paths {
+        for path in sorted_paths(dir).map_err(Error::io(dir))? {
             let metadata = path.symlink_metadata().map_err(Error::io(&path))?;
-            self.note(&path, &metadata);
+            self.describe(&path, &metadata);
             if metadata.is_dir() {
                 self.add(&path)?;
             } else if metadata.is_file() && self.is_new(&metadata) {
@@ -119,13 +120,13 @@ impl Listing {
         Ok(())
     }
 
-    fn note(&mut self, path: &Path, metadata: &Metadata) {
+    fn describe(&mut self, path: &Path, metadata: &Metadata) {
         let len = if metadata.is_file() { metadata.len() } else { 0 };
         // Names and not paths: the same tree at another place is the same source.
-        self.known.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
-        self.known.extend_from_slice(&metadata.mode().to_le_bytes());
-        self.known.extend_from_slice(&len.to_le_bytes());
-        self.known.extend_from_slice(&metadata.mtime().to_le_bytes());
+        self.described.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
+        self.described.extend_from_slice(&metadata.mode().to_le_bytes());
+        self.described.extend_from_slice(&len.to_le_bytes());
+        self.described.extend_from_slice(&metadata.mtime().to_le_bytes());
     }
 
     fn is_new(&mut self, metadata: &Metadata) -> bool {
@@ -161,7 +162,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let made = |name: &str, seed| {
             let path = dir.path().join(name).join("made");
-            BuildSource::made(&path, 3_000_000, seed).unwrap();
+            BuildSource::generate(&path, 3_000_000, seed).unwrap();
             BuildSource::of(&path).unwrap()
         };
         let a = made("a", 1);

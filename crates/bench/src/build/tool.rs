@@ -15,7 +15,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct BuildTool {
     /// Which program it is.
-    pub kind: BuildProgram,
+    pub program: BuildProgram,
     /// Path of its executable.
     pub path: PathBuf,
     /// Version, as the program reports it.
@@ -39,7 +39,7 @@ pub enum BuildProgram {
 pub const PEERS: [BuildProgram; 3] = [BuildProgram::Mksquashfs, BuildProgram::Tar2sqfs, BuildProgram::MkfsErofs];
 
 impl BuildProgram {
-    /// Name in tables. For peers, it is also the name of the executable.
+    /// Returns the name in tables, which is also that of the executable of a peer.
     pub fn name(self) -> &'static str {
         match self {
             BuildProgram::Packfs => "packfs",
@@ -62,19 +62,19 @@ impl BuildProgram {
     pub fn refuses(self, key: &BuildKey) -> Option<String> {
         let codec = key.codec.split(':').next().unwrap_or_default();
         // tar2sqfs has no options for them, so only the cell with both is the same work.
-        let partly = self == BuildProgram::Tar2sqfs && key.features != ImageFeatures::ALL.to_string();
+        let has_fixed_features = self == BuildProgram::Tar2sqfs && key.features != ImageFeatures::ALL.to_string();
         let why = match self {
             BuildProgram::Packfs => return None,
             _ if key.threads == 0 => "cannot work on one thread alone",
             _ if key.features.contains("unverified") => "does not verify what it packs: `unverified` is packfs's only",
-            _ if partly => "always uses fragments and shares what is equal",
+            _ if has_fixed_features => "always uses fragments and shares what is equal",
             BuildProgram::Tar2sqfs if codec == "none" => "always compresses",
             _ => return None,
         };
         Some(format!("{} {why}", self.name()))
     }
 
-    /// Option that prints the version.
+    /// Returns the option that prints the version.
     fn version_option(self) -> &'static str {
         if self == BuildProgram::Mksquashfs { "-version" } else { "--version" }
     }
@@ -95,9 +95,9 @@ impl BuildTool {
     /// Finds the peers in a folder or on `PATH`. Returns them and the names of those that are missing.
     pub fn peers(folder: Option<&Path>) -> (Vec<BuildTool>, Vec<&'static str>) {
         let (found, missing) = program::find_all(PEERS, BuildProgram::name, folder);
-        let tool = |(kind, path): (BuildProgram, PathBuf)| {
-            let version = program::version(&path, kind.version_option());
-            BuildTool { kind, path, version }
+        let tool = |(program, path): (BuildProgram, PathBuf)| {
+            let version = program::version(&path, program.version_option());
+            BuildTool { program, path, version }
         };
         (found.into_iter().map(tool).collect(), missing)
     }
@@ -112,46 +112,46 @@ impl BuildTool {
         let choice: Choice = key.codec.parse()?;
         let mut command = Command::new(&self.path);
         let source = input.directory.as_path();
-        match self.kind {
+        match self.program {
             BuildProgram::Packfs => {
                 let path = |path: &Path| path.as_os_str().to_owned();
-                command.arg("build").args([path(source), "-o".into(), path(image)]).args(packfs(key, &choice));
+                command.arg("build").args([path(source), "-o".into(), path(image)]).args(packfs_options(key, &choice));
             }
             BuildProgram::Mksquashfs => {
-                command.args([source, image]).args(mksquashfs(key, &choice)?);
+                command.args([source, image]).args(mksquashfs_options(key, &choice)?);
             }
             BuildProgram::Tar2sqfs => {
                 let tar = input.tar.as_deref();
                 let tar = tar.ok_or_else(|| Error::Usage("tar2sqfs needs a tar archive, and there is none".into()))?;
-                command.args(tar2sqfs(key, &choice)?).arg(image);
+                command.args(tar2sqfs_options(key, &choice)?).arg(image);
                 return Ok((command, Some(tar)));
             }
             BuildProgram::MkfsErofs => {
-                command.args(mkfs_erofs(key, &choice)?).args([OsStr::new(image), source.as_os_str()]);
+                command.args(mkfs_erofs_options(key, &choice)?).args([OsStr::new(image), source.as_os_str()]);
             }
         }
         Ok((command, None))
     }
 }
 
-fn has(key: &BuildKey, feature: &str) -> bool {
+fn has_feature(key: &BuildKey, feature: &str) -> bool {
     key.features.split(',').any(|one| one == feature)
 }
 
-fn packfs(key: &BuildKey, choice: &Choice) -> Vec<String> {
+fn packfs_options(key: &BuildKey, choice: &Choice) -> Vec<String> {
     let mut args = vec!["--quiet".to_owned(), "--json".into()];
     for (option, value) in [("--format", &key.format), ("--codec", &key.codec)] {
         args.extend([option.to_owned(), value.clone()]);
     }
     args.extend(["--block-size".into(), key.block.to_string(), "--jobs".into(), key.threads.to_string()]);
-    let fragments = has(key, "fragments");
-    let dedupe = has(key, "dedupe");
+    let fragments = has_feature(key, "fragments");
+    let dedupe = has_feature(key, "dedupe");
     // mkfs.erofs finds equal files among fragments even without its dedupe.
     let shares = dedupe || fragments && key.format == ImageFormat::Erofs.name();
     if !shares {
         args.push("--no-dedup".into());
     }
-    if has(key, "unverified") {
+    if has_feature(key, "unverified") {
         args.push("--no-verify".into());
     }
     if key.format == ImageFormat::Squashfs.name() {
@@ -170,11 +170,11 @@ fn packfs(key: &BuildKey, choice: &Choice) -> Vec<String> {
     args
 }
 
-fn mksquashfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
+fn mksquashfs_options(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     let mut args: Vec<String> = ["-noappend", "-no-progress", "-quiet"].map(str::to_owned).into();
     args.extend(["-b".into(), key.block.to_string(), "-processors".into(), key.threads.to_string()]);
-    args.push(if has(key, "fragments") { "-always-use-fragments" } else { "-no-fragments" }.into());
-    if !has(key, "dedupe") {
+    args.push(if has_feature(key, "fragments") { "-always-use-fragments" } else { "-no-fragments" }.into());
+    if !has_feature(key, "dedupe") {
         args.push("-no-duplicates".into());
     }
     let option = |name: &str, value: String| [format!("-X{name}"), value];
@@ -191,7 +191,7 @@ fn mksquashfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
         }
         Settings::Lzo { algorithm, level } => {
             args.extend(comp("lzo"));
-            args.extend(option("algorithm", lzo(*algorithm).into()));
+            args.extend(option("algorithm", lzo_algorithm(*algorithm).into()));
             // The fast algorithms have no level.
             if *level > 0 {
                 args.extend(option("compression-level", level.to_string()));
@@ -202,16 +202,16 @@ fn mksquashfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
         // packfs has no levels for these, and both use the defaults of the libraries.
         Settings::Xz { level: 6, extreme: false, dict: None, filters: 0, .. } => args.extend(comp("xz")),
         Settings::Lzma { level: 6, extreme: false, dict: None, .. } => args.extend(comp("lzma")),
-        _ => return Err(unknown("mksquashfs", key)),
+        _ => return Err(unsupported_codec("mksquashfs", key)),
     }
     Ok(args)
 }
 
-fn tar2sqfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
+fn tar2sqfs_options(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     let (name, extra) = match choice.settings() {
         Settings::Gzip { level, window: 15, strategies: 1 } => ("gzip", format!("level={level}")),
         Settings::Zstd { level, .. } => ("zstd", format!("level={level}")),
-        Settings::Lzo { algorithm, level: 0 } => ("lzo", format!("algorithm={}", lzo(*algorithm))),
+        Settings::Lzo { algorithm, level: 0 } => ("lzo", format!("algorithm={}", lzo_algorithm(*algorithm))),
         Settings::Lzo { level, .. } => ("lzo", format!("algorithm=lzo1x_999,level={level}")),
         Settings::Lz4 { acceleration: 1 } => ("lz4", String::new()),
         Settings::Lz4hc { .. } => ("lz4", "hc".into()),
@@ -221,7 +221,7 @@ fn tar2sqfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
         Settings::Lzma { level, extreme: false, dict: None, lc, lp, pb, .. } => {
             ("lzma", format!("level={level},lc={lc},lp={lp},pb={pb}"))
         }
-        _ => return Err(unknown("tar2sqfs", key)),
+        _ => return Err(unsupported_codec("tar2sqfs", key)),
     };
     let mut args: Vec<String> = ["-q", "-f", "-c", name].map(str::to_owned).into();
     args.extend(["-b".into(), key.block.to_string(), "-j".into(), key.threads.to_string()]);
@@ -231,7 +231,7 @@ fn tar2sqfs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     Ok(args)
 }
 
-fn mkfs_erofs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
+fn mkfs_erofs_options(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     let mut args = vec!["--quiet".to_owned(), format!("--workers={}", key.threads)];
     let codec = match choice.settings() {
         Settings::None => return Ok(args),
@@ -242,7 +242,7 @@ fn mkfs_erofs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
         Settings::Deflate { level } => format!("libdeflate,level={level}"),
         Settings::Zstd { level, .. } => format!("zstd,level={level}"),
         Settings::Lzma { level, extreme: false, dict: None, .. } => format!("lzma,level={level}"),
-        _ => return Err(unknown("mkfs.erofs", key)),
+        _ => return Err(unsupported_codec("mkfs.erofs", key)),
     };
     args.extend([format!("-z{codec}"), format!("-C{}", key.block)]);
     // The words are those of mkfs.erofs.
@@ -252,11 +252,12 @@ fn mkfs_erofs(key: &BuildKey, choice: &Choice) -> Result<Vec<String>> {
     Ok(args)
 }
 
-fn lzo(algorithm: u8) -> &'static str {
+/// Returns the name of an LZO algorithm, whose numbers are those of SquashFS.
+fn lzo_algorithm(algorithm: u8) -> &'static str {
     ["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"].get(usize::from(algorithm)).unwrap_or(&"")
 }
 
-fn unknown(tool: &str, key: &BuildKey) -> Error {
+fn unsupported_codec(tool: &str, key: &BuildKey) -> Error {
     Error::Usage(format!("{tool} has nothing like {}", key.codec))
 }
 
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     fn shown(kind: BuildProgram, format: ImageFormat, codec: &str, features: &str) -> String {
-        let tool = BuildTool { kind, path: kind.name().into(), version: String::new() };
+        let tool = BuildTool { program: kind, path: kind.name().into(), version: String::new() };
         let choice: Choice = codec.parse().unwrap();
         let key = BuildKey {
             source: "root".into(),
@@ -332,7 +333,7 @@ mod tests {
         let program = dir.path().join("tar2sqfs");
         std::os::unix::fs::symlink("/bin/true", &program).unwrap();
         let (found, missing) = BuildTool::peers(Some(dir.path()));
-        assert!(found.iter().any(|tool| tool.kind == BuildProgram::Tar2sqfs && tool.path == program));
+        assert!(found.iter().any(|tool| tool.program == BuildProgram::Tar2sqfs && tool.path == program));
         assert_eq!(found.len() + missing.len(), PEERS.len());
     }
 }

@@ -5,9 +5,12 @@
 
 use packfs_codec::{Decoder, Encoder, Error, Result};
 
-const LENGTH_MIN: usize = 3;
-const LENGTH_MAX: usize = LENGTH_MIN + 63;
-const DISTANCE_MAX: usize = 1023;
+/// Shortest match: a shorter one would take as many bytes as literals.
+const MIN_LEN: usize = 3;
+/// Longest match: six bits of length.
+const MAX_LEN: usize = MIN_LEN + 63;
+/// Farthest match: ten bits of distance.
+const MAX_DISTANCE: usize = 1023;
 /// Slots of the encoder's hash table. ZFS has the same number, so speed and ratio are comparable.
 const SLOTS: usize = 1024;
 
@@ -20,20 +23,20 @@ impl LzjbEncoder {
     }
 
     /// Returns the position and length of an earlier match for the bytes at `at`.
-    fn find(&mut self, src: &[u8], at: usize) -> Option<(usize, usize)> {
-        let three = src.get(at..at + LENGTH_MIN)?;
+    fn find_match(&mut self, src: &[u8], at: usize) -> Option<(usize, usize)> {
+        let three = src.get(at..at + MIN_LEN)?;
         let word = u32::from(three[0]) << 16 | u32::from(three[1]) << 8 | u32::from(three[2]);
         // The upper ten bits of a multiplicative hash: 1,024 slots.
         let slot = &mut self.0[(word.wrapping_mul(0x9E37_79B1) >> 22) as usize];
         let seen = std::mem::replace(slot, u32::try_from(at + 1).ok()?) as usize;
         let from = seen.checked_sub(1)?;
-        if at - from > DISTANCE_MAX || src[from..from + LENGTH_MIN] != *three {
+        if at - from > MAX_DISTANCE || src[from..from + MIN_LEN] != *three {
             return None;
         }
-        let most = LENGTH_MAX.min(src.len() - at);
+        let max_len = MAX_LEN.min(src.len() - at);
         // The match may reach into the bytes that it makes, as runs do.
-        let alike = src[from..].iter().zip(&src[at..at + most]).take_while(|(a, b)| a == b).count();
-        Some((from, alike))
+        let pairs = src[from..].iter().zip(&src[at..at + max_len]);
+        Some((from, pairs.take_while(|(a, b)| a == b).count()))
     }
 }
 
@@ -42,27 +45,31 @@ impl Encoder for LzjbEncoder {
         self.0.fill(0);
         let mut at = 0;
         let mut out = 0;
-        let mut flags = 0;
+        // Position of the byte with the bits of the current group.
+        let mut flags_at = 0;
         // Full from the start, so the first item begins a group.
         let mut item = 8;
         while at < src.len() {
             if item == 8 {
-                (flags, item) = (out, 0);
+                flags_at = out;
+                item = 0;
                 let Some(slot) = dst.get_mut(out) else { return Ok(None) };
                 *slot = 0;
                 out += 1;
             }
-            if let Some((from, len)) = self.find(src, at) {
+            if let Some((from, len)) = self.find_match(src, at) {
                 let Some(slots) = dst.get_mut(out..out + 2) else { return Ok(None) };
                 // At most 63 and 1,023: both fit in 16 bits.
-                let [.., high, low] = ((len - LENGTH_MIN) << 10 | (at - from)).to_be_bytes();
+                let [.., high, low] = ((len - MIN_LEN) << 10 | (at - from)).to_be_bytes();
                 slots.copy_from_slice(&[high, low]);
-                dst[flags] |= 1 << item;
-                (at, out) = (at + len, out + 2);
+                dst[flags_at] |= 1 << item;
+                at += len;
+                out += 2;
             } else {
                 let Some(slot) = dst.get_mut(out) else { return Ok(None) };
                 *slot = src[at];
-                (at, out) = (at + 1, out + 1);
+                at += 1;
+                out += 1;
             }
             item += 1;
         }
@@ -84,13 +91,14 @@ impl Decoder for LzjbDecoder {
                 let Some(first) = src.get(at) else { break };
                 if flags >> item & 1 == 0 {
                     *dst.get_mut(out).ok_or_else(|| corrupt("longer than its block"))? = *first;
-                    (at, out) = (at + 1, out + 1);
+                    at += 1;
+                    out += 1;
                     continue;
                 }
                 let second = src.get(at + 1).ok_or_else(|| corrupt("ends within a match"))?;
                 let word = usize::from(*first) << 8 | usize::from(*second);
-                let len = (word >> 10) + LENGTH_MIN;
-                let distance = word & DISTANCE_MAX;
+                let len = (word >> 10) + MIN_LEN;
+                let distance = word & MAX_DISTANCE;
                 // In a damaged stream, a distance may lead before the block, or to bytes that are not there yet.
                 if distance == 0 || distance > out {
                     return Err(corrupt("a match from before the block"));
@@ -98,8 +106,9 @@ impl Decoder for LzjbDecoder {
                 if len > dst.len() - out {
                     return Err(corrupt("longer than its block"));
                 }
-                repeat(dst, out, distance, len);
-                (at, out) = (at + 2, out + len);
+                copy_earlier(dst, out, distance, len);
+                at += 2;
+                out += len;
             }
         }
         Ok(out)
@@ -107,7 +116,7 @@ impl Decoder for LzjbDecoder {
 }
 
 /// Writes `len` bytes at `out`, each a copy of the byte `distance` before it.
-fn repeat(dst: &mut [u8], out: usize, distance: usize, len: usize) {
+fn copy_earlier(dst: &mut [u8], out: usize, distance: usize, len: usize) {
     if distance >= len {
         // Without overlap, a copy at once; with it, each byte may be one that was just written.
         dst.copy_within(out - distance..out - distance + len, out);

@@ -85,7 +85,7 @@ impl CodecMethod {
         })
     }
 
-    /// Name of the library and, if known, its version.
+    /// Returns the name of the library and, if known, its version.
     pub fn library(&self) -> String {
         match self {
             CodecMethod::Choice(choice) => choice.codec().library(),
@@ -112,16 +112,14 @@ impl FromStr for CodecMethod {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (name, level) = text.split_once(':').unwrap_or((text, ""));
-        let level = |default: u8| match level {
-            "" => Ok(default),
-            digits => digits
-                .parse()
-                .ok()
-                .filter(|n| (1..=9).contains(n))
-                .ok_or_else(|| Error::Usage(format!("{name}: level `{digits}` is not one; accepted: 1 to 9"))),
+        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        let level = |default: u8| match options.parse() {
+            _ if options.is_empty() => Ok(default),
+            Ok(level @ 1..=9) => Ok(level),
+            _ => Err(Error::Usage(format!("{name}: level `{options}` is not one; accepted: 1 to 9"))),
         };
-        match (name, text.len() == name.len()) {
+        let has_no_options = text.len() == name.len();
+        match (name, has_no_options) {
             ("memcpy", true) => Ok(CodecMethod::Memcpy),
             ("lzjb", true) => Ok(CodecMethod::Lzjb),
             ("quicklz", true) => Ok(CodecMethod::QuickLz),

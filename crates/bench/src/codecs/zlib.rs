@@ -9,7 +9,7 @@ use packfs_codec::{Decoder, Encoder, Error, Result};
 
 const NAME: &str = "zlib";
 
-/// Version of the library.
+/// Returns the version of the library.
 pub(super) fn version() -> String {
     // SAFETY: a string constant of the library.
     unsafe { CStr::from_ptr(sys::zlibVersion()) }.to_string_lossy().into_owned()
@@ -19,6 +19,15 @@ pub(super) fn version() -> String {
 struct ZlibStream {
     raw: Box<MaybeUninit<sys::z_stream>>,
     end: unsafe extern "C" fn(sys::z_streamp) -> c_int,
+}
+
+/// Where a call of the library ended.
+struct StreamEnd {
+    /// Status of the library.
+    code: c_int,
+    /// Bytes of the input that it did not read.
+    unread: usize,
+    written: usize,
 }
 
 // SAFETY: the stream is owned, and the library does not depend on threads.
@@ -44,15 +53,14 @@ impl ZlibStream {
         }
     }
 
-    /// Resets the stream and runs `step` on all of `src` into `dst`. Returns its status, and the bytes read and
-    /// written.
+    /// Resets the stream and runs `step` on all of `src` into `dst`.
     fn run(
         &mut self,
         reset: unsafe extern "C" fn(sys::z_streamp) -> c_int,
         step: unsafe extern "C" fn(sys::z_streamp, c_int) -> c_int,
         src: &[u8],
         dst: &mut [u8],
-    ) -> Result<(c_int, usize, usize)> {
+    ) -> Result<StreamEnd> {
         let too_long = |_| Error::Library { codec: NAME, why: "a block of more than 4 GiB".into() };
         let room = sys::uInt::try_from(dst.len()).map_err(too_long)?;
         let len = sys::uInt::try_from(src.len()).map_err(too_long)?;
@@ -67,9 +75,11 @@ impl ZlibStream {
             (*stream).avail_out = room;
             // One call with the whole input and output, so that it ends or the room was too small.
             let code = step(stream, sys::Z_FINISH);
-            let unread = (*stream).avail_in;
-            let unused = (*stream).avail_out;
-            Ok((code, src.len() - unread as usize, dst.len() - unused as usize))
+            Ok(StreamEnd {
+                code,
+                unread: (*stream).avail_in as usize,
+                written: dst.len() - (*stream).avail_out as usize,
+            })
         }
     }
 }
@@ -97,11 +107,12 @@ impl ZlibEncoder {
 
 impl Encoder for ZlibEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
-        match self.0.run(sys::deflateReset, sys::deflate, src, dst)? {
-            (sys::Z_STREAM_END, _, written) => Ok(Some(written)),
+        let end = self.0.run(sys::deflateReset, sys::deflate, src, dst)?;
+        match end.code {
+            sys::Z_STREAM_END => Ok(Some(end.written)),
             // The room is full: the block is stored as it is.
-            (sys::Z_OK | sys::Z_BUF_ERROR, ..) => Ok(None),
-            (code, ..) => Err(Error::Library { codec: NAME, why: format!("error {code}") }),
+            sys::Z_OK | sys::Z_BUF_ERROR => Ok(None),
+            code => Err(Error::Library { codec: NAME, why: format!("error {code}") }),
         }
     }
 }
@@ -119,11 +130,12 @@ impl ZlibDecoder {
 
 impl Decoder for ZlibDecoder {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        let why = match self.0.run(sys::inflateReset, sys::inflate, src, dst)? {
-            (sys::Z_STREAM_END, read, written) if read == src.len() => return Ok(written),
+        let end = self.0.run(sys::inflateReset, sys::inflate, src, dst)?;
+        let why = match end.code {
+            sys::Z_STREAM_END if end.unread == 0 => return Ok(end.written),
             // A block is one stream: what follows it would be lost without a word.
-            (sys::Z_STREAM_END, ..) => "bytes after the stream",
-            (sys::Z_OK | sys::Z_BUF_ERROR, ..) => "longer than its block, or cut off",
+            sys::Z_STREAM_END => "bytes after the stream",
+            sys::Z_OK | sys::Z_BUF_ERROR => "longer than its block, or cut off",
             _ => "not such a stream, or a damaged one",
         };
         Err(Error::Corrupt { codec: NAME, why: why.into() })

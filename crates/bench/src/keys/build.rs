@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::size;
+use crate::units::short_size;
 
 /// Key of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct BuildKey {
 impl fmt::Display for BuildKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BuildKey { source, tool, format, codec, block, features, threads, .. } = self;
-        let block = size(*block);
+        let block = short_size(*block);
         write!(f, "{tool} packing {source} as {format}, {codec}, blocks of {block}")?;
         if !features.is_empty() {
             write!(f, ", {features}")?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::size;
+use crate::units::short_size;
 
 /// Key of a codec benchmark. The text of its fields stays the same in later versions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct CodecKey {
 
 impl fmt::Display for CodecKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {} in blocks of {}", self.codec, self.data, size(self.block))?;
+        write!(f, "{} on {} in blocks of {}", self.codec, self.data, short_size(self.block))?;
         if self.threads == 1 { Ok(()) } else { write!(f, ", {} threads", self.threads) }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::size;
+use crate::units::short_size;
 
 /// The reader of mounted images.
 pub const KERNEL: &str = "kernel";
@@ -47,7 +47,7 @@ impl fmt::Display for ReadKey {
         match (codec.as_str(), block) {
             (NONE, _) => write!(f, ", not compressed")?,
             (codec, 0) => write!(f, ", {codec}")?,
-            (codec, block) => write!(f, ", {codec} in blocks of {}", size(*block))?,
+            (codec, block) => write!(f, ", {codec} in blocks of {}", short_size(*block))?,
         }
         if features.is_empty() { Ok(()) } else { write!(f, ", {features}") }
     }

@@ -16,7 +16,7 @@ pub enum SplitWork {
 }
 
 impl SplitWork {
-    /// Name in [`SplitKey::work`].
+    /// Returns the name in [`SplitKey::work`].
     pub const fn name(self) -> &'static str {
         match self {
             SplitWork::Split => "split",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use packfs_blocks::Digest;
 
 use super::fio::{self, FioPattern};
-use super::programs::ReadProgram;
+use super::programs::ReadTool;
 use crate::executor::MeasuredCell;
 use crate::format::ImageFormat;
 use crate::keys::read::{FIO, KERNEL, ReadKey};
@@ -36,12 +36,12 @@ impl ImageFiles {
     /// Creates a tree from regular files in any order.
     pub fn new(mut files: Vec<ImageFile>) -> Self {
         files.sort();
-        let digests = files.iter().map(|file| {
+        let digest_of = |file: &ImageFile| {
             let path = file.path.as_os_str().as_encoded_bytes();
             Digest::of(&[&file.len.to_le_bytes(), path].concat())
-        });
-        let digest = Digest::of_all(&digests.collect::<Vec<_>>());
-        ImageFiles { files, digest: digest.short() }
+        };
+        let digests: Vec<Digest> = files.iter().map(digest_of).collect();
+        ImageFiles { digest: Digest::of_all(&digests).short(), files }
     }
 
     /// Returns the regular files, sorted by path.
@@ -68,7 +68,7 @@ impl ImageFiles {
     pub fn largest(&self) -> Option<&ImageFile> {
         // In reverse, as `max_by_key` returns the last of equal ones: the first by path is the choice.
         let largest = self.files.iter().rev().max_by_key(|file| file.data);
-        largest.filter(|file| file.data >= fio::LEAST)
+        largest.filter(|file| file.data >= fio::MIN_FILE_LEN)
     }
 }
 
@@ -123,9 +123,9 @@ pub enum ReadWork {
     /// The largest file on a mount, by fio.
     Fio(FioPattern),
     /// A program writes an archive of everything.
-    Tar(ReadProgram),
+    Tar(ReadTool),
     /// A program extracts everything.
-    Extract(ReadProgram),
+    Extract(ReadTool),
 }
 
 impl fmt::Display for ReadWork {
@@ -148,28 +148,28 @@ impl fmt::Display for ReadWork {
 
 /// Programs available for reading.
 #[derive(Debug, Clone, Default)]
-pub struct ReadPrograms {
+pub struct ReadTools {
     /// fio, if it is installed.
     pub fio: Option<PathBuf>,
     /// Programs that read images.
-    pub programs: Vec<ReadProgram>,
+    pub tools: Vec<ReadTool>,
 }
 
-impl ReadPrograms {
+impl ReadTools {
     /// Returns all ways to read an image.
     fn works(&self, image: &MeasuredImage) -> Vec<ReadWork> {
         let mut works = Vec::new();
         if image.mounts {
-            works.extend(
-                ReadOrder::ALL.into_iter().flat_map(|order| [ReadWork::Data(order), ReadWork::Metadata(order)]),
-            );
+            for order in ReadOrder::ALL {
+                works.extend([ReadWork::Data(order), ReadWork::Metadata(order)]);
+            }
             if self.fio.is_some() && image.tree.largest().is_some() {
                 works.extend(FioPattern::ALL.map(ReadWork::Fio));
             }
         }
-        for program in self.programs.iter().filter(|program| program.reads(image.format)) {
-            works.extend(program.archives().then(|| ReadWork::Tar(program.clone())));
-            works.extend(program.extracts().then(|| ReadWork::Extract(program.clone())));
+        for tool in self.tools.iter().filter(|tool| tool.reads(image.format)) {
+            works.extend(tool.archives().then(|| ReadWork::Tar(tool.clone())));
+            works.extend(tool.extracts().then(|| ReadWork::Extract(tool.clone())));
         }
         works
     }
@@ -192,7 +192,7 @@ impl MeasuredCell for ReadCell {
         let reader = match &self.work {
             ReadWork::Data(_) | ReadWork::Metadata(_) => KERNEL,
             ReadWork::Fio(_) => FIO,
-            ReadWork::Tar(program) | ReadWork::Extract(program) => program.name(),
+            ReadWork::Tar(tool) | ReadWork::Extract(tool) => tool.name(),
         };
         ReadKey {
             source: source.clone(),
@@ -209,12 +209,13 @@ impl MeasuredCell for ReadCell {
 }
 
 /// Returns all ways to read all images.
-pub fn cells(images: &[Arc<MeasuredImage>], readers: &ReadPrograms) -> Vec<ReadCell> {
-    let of = |image: &Arc<MeasuredImage>| {
+pub fn cells(images: &[Arc<MeasuredImage>], readers: &ReadTools) -> Vec<ReadCell> {
+    let mut cells = Vec::new();
+    for image in images {
         let works = readers.works(image).into_iter();
-        works.map(|work| ReadCell { image: Arc::clone(image), work }).collect::<Vec<_>>()
-    };
-    images.iter().flat_map(of).collect()
+        cells.extend(works.map(|work| ReadCell { image: Arc::clone(image), work }));
+    }
+    cells
 }
 
 #[cfg(test)]
@@ -240,10 +241,10 @@ pub(super) mod tests {
 
     #[test]
     fn readers_do_what_they_can() {
-        let programs = vec![ReadProgram::packfs("packfs".into())];
-        let mut readers = ReadPrograms { fio: Some("fio".into()), programs };
+        let tools = vec![ReadTool::packfs("packfs".into())];
+        let mut readers = ReadTools { fio: Some("fio".into()), tools };
         let large = image(ImageFormat::Erofs, &[("a", 10), ("b", 1 << 20)]);
-        let keys = |readers: &ReadPrograms, image: &Arc<MeasuredImage>| {
+        let keys = |readers: &ReadTools, image: &Arc<MeasuredImage>| {
             let cells = cells(std::slice::from_ref(image), readers);
             cells.iter().map(|cell| format!("{} {}", cell.key().reader, cell.work)).collect::<Vec<_>>()
         };

@@ -8,21 +8,22 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::sample::PassTiming;
+use crate::units::whole_part;
 use crate::{Error, Result};
 
-/// Bytes per read.
-const PIECE: u64 = 4 << 10;
-/// Minimum length of a file; smaller ones are read too quickly. A twentieth of it is one piece.
-pub(super) const LEAST: u64 = 20 * PIECE;
+/// Bytes per read, as in the benchmarks of the EROFS project.
+const READ_LEN: u64 = 4 << 10;
+/// Minimum length of a file: of a shorter one, a twentieth would be less than one read.
+pub(super) const MIN_FILE_LEN: u64 = 20 * READ_LEN;
 
 /// Mode in which fio reads a file, 4 KiB at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FioPattern {
     /// In order.
     Sequential,
-    /// Every piece once, in random order.
+    /// Every page once, in random order.
     Random,
-    /// A twentieth of the pieces, in random order.
+    /// A twentieth of the pages, in random order.
     Twentieth,
 }
 
@@ -32,26 +33,26 @@ impl FioPattern {
 }
 
 /// Returns the command that reads a file of `len` bytes.
-pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: FioPattern) -> Command {
+pub(super) fn read_command(fio: &Path, file: &Path, len: u64, pattern: FioPattern) -> Command {
     let mut command = Command::new(fio);
     command.args(["--name=read", "--readonly", "--output-format=json"]);
-    command.arg(format!("--bs={PIECE}"));
+    command.arg(format!("--bs={READ_LEN}"));
     command.arg(match pattern {
         FioPattern::Sequential => "--rw=read",
         FioPattern::Random | FioPattern::Twentieth => "--rw=randread",
     });
     if pattern == FioPattern::Twentieth {
-        // Rounded up, as fio wants whole pieces.
-        command.arg(format!("--io_size={}", (len / 20).next_multiple_of(PIECE)));
+        // Rounded up, because fio reads whole pages.
+        command.arg(format!("--io_size={}", (len / 20).next_multiple_of(READ_LEN)));
     }
     let mut name = OsString::from("--filename=");
-    name.push(escaped(file));
+    name.push(escape_colons(file));
     command.arg(name);
     command
 }
 
 /// Escapes colons, which separate names in fio's options.
-fn escaped(path: &Path) -> OsString {
+fn escape_colons(path: &Path) -> OsString {
     let escape = |byte: &u8| if *byte == b':' { vec![b'\\', b':'] } else { vec![*byte] };
     OsString::from_vec(path.as_os_str().as_bytes().iter().flat_map(escape).collect())
 }
@@ -86,7 +87,7 @@ struct FioLatency {
 
 /// Parses the time and bytes of fio's output. fio counts whole milliseconds; the result is at least the time of its
 /// reads.
-pub(super) fn parse(output: &[u8]) -> Result<(PassTiming, u64)> {
+pub(super) fn parse_answer(output: &[u8]) -> Result<(PassTiming, u64)> {
     let failed = |why: String| Error::Program { program: "fio".into(), why };
     // Warnings precede the JSON.
     let begin = output.iter().position(|byte| *byte == b'{').unwrap_or(0);
@@ -98,16 +99,10 @@ pub(super) fn parse(output: &[u8]) -> Result<(PassTiming, u64)> {
         return Err(failed(format!("it read {} bytes, error {}", job.read.io_bytes, job.error)));
     }
     let FioReads { io_bytes, runtime, lat_ns } = &job.read;
-    // Short reads take less than a millisecond, and would have taken none.
+    // A short run takes less than a millisecond, which `runtime` counts as 0.
     let wall = (*runtime as f64 * 1e6).max(lat_ns.mean * lat_ns.count as f64);
     let cpu = wall * (job.usr_cpu + job.sys_cpu) / 100.0;
-    Ok((PassTiming { wall: whole(wall), cpu: whole(cpu), passes: 1 }, *io_bytes))
-}
-
-/// Rounds a positive number.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a conversion keeps to the range")]
-fn whole(number: f64) -> u64 {
-    number as u64
+    Ok((PassTiming { wall: whole_part(wall), cpu: whole_part(cpu), passes: 1 }, *io_bytes))
 }
 
 #[cfg(test)]
@@ -117,7 +112,7 @@ mod tests {
     #[test]
     fn fio_is_asked_for_what_the_protocol_says() {
         let shown = |pattern| {
-            let command = command(Path::new("fio"), Path::new("/m/a:b"), 1_000_000, pattern);
+            let command = read_command(Path::new("fio"), Path::new("/m/a:b"), 1_000_000, pattern);
             command.get_args().map(|arg| arg.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
         };
         let common = "--name=read --readonly --output-format=json --bs=4096";
@@ -137,10 +132,10 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        let (time, bytes) = parse(answer(0, 409_600, 80, 100.5, 100).as_bytes()).unwrap();
+        let (time, bytes) = parse_answer(answer(0, 409_600, 80, 100.5, 100).as_bytes()).unwrap();
         assert_eq!((time, bytes), (PassTiming { wall: 80_000_000, cpu: 50_000_000, passes: 1 }, 409_600));
         // Less than a millisecond of fio's clock.
-        let (time, _) = parse(answer(0, 409_600, 0, 2500.0, 100).as_bytes()).unwrap();
+        let (time, _) = parse_answer(answer(0, 409_600, 0, 2500.0, 100).as_bytes()).unwrap();
         assert_eq!((time.wall, time.cpu), (250_000, 156_250));
     }
 
@@ -154,7 +149,7 @@ mod tests {
             (&answer(5, 4096, 1, 1.0, 1), "error 5"),
             (&answer(0, 0, 1, 1.0, 1), "it read 0 bytes"),
         ] {
-            let error = parse(text.as_bytes()).unwrap_err().to_string();
+            let error = parse_answer(text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with("fio: ") && error.contains(why), "{text}: {error}");
         }
     }

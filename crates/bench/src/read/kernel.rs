@@ -18,12 +18,16 @@ pub struct KernelConfig {
 impl KernelConfig {
     /// Reads the configuration of the running kernel from the usual places; empty if there is none.
     pub fn running() -> Self {
-        let unpacked = program::run(Command::new("gzip").args(["-dc", "/proc/config.gz"]), true).ok();
+        if let Ok(unpacked) = program::run(Command::new("gzip").args(["-dc", "/proc/config.gz"]), true) {
+            return Self::parse("/proc/config.gz".into(), &String::from_utf8_lossy(&unpacked.output));
+        }
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
-        let own = unpacked.map(|ran| ("/proc/config.gz".to_owned(), String::from_utf8_lossy(&ran.output).into_owned()));
-        let kept = files.into_iter().filter_map(|path| Some((path.clone(), fs::read_to_string(path).ok()?)));
-        own.into_iter().chain(kept).next().map_or_else(Self::default, |(from, text)| Self::parse(from, &text))
+        for path in [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")] {
+            if let Ok(text) = fs::read_to_string(&path) {
+                return Self::parse(path, &text);
+            }
+        }
+        Self::default()
     }
 
     fn parse(from: String, text: &str) -> Self {
@@ -32,14 +36,11 @@ impl KernelConfig {
         KernelConfig { from: Some(from), values: values.collect() }
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|value| matches!(value.as_str(), "y" | "m"))
-    }
-
-    /// Returns the description of the first enabled option.
-    fn first(&self, names: &[(&str, &str)], otherwise: &str) -> String {
-        let on = names.iter().find(|(name, _)| self.has(name));
-        match (&self.from, on) {
+    /// Returns the description of the first enabled option. `options` have names and descriptions.
+    fn describe_first(&self, options: &[(&str, &str)], otherwise: &str) -> String {
+        let is_enabled = |name: &str| self.values.get(name).is_some_and(|value| matches!(value.as_str(), "y" | "m"));
+        let enabled = options.iter().find(|(name, _)| is_enabled(name));
+        match (&self.from, enabled) {
             (None, _) => "unknown: the kernel keeps no configuration in /proc/config.gz, /boot or /lib/modules".into(),
             (Some(from), Some((name, meaning))) => format!("{meaning} ({name} in {from})"),
             (Some(from), None) => format!("{otherwise} (by {from})"),
@@ -49,37 +50,40 @@ impl KernelConfig {
     /// Returns the settings that affect reads of a format, by name. `options` are those of a mount, which may select
     /// the decompressor.
     pub fn describe(&self, format: ImageFormat, options: &str) -> BTreeMap<String, String> {
-        let (name, value) = match format {
-            ImageFormat::Squashfs => ("SquashFS decompressors", self.squashfs(options)),
-            ImageFormat::Erofs => ("EROFS decompression", self.first(&EROFS, "by work queues, no threads of its own")),
+        let settings = match format {
+            ImageFormat::Squashfs => {
+                let threads = options.split(',').find_map(|option| option.strip_prefix("threads="));
+                let decompressors = match threads {
+                    Some(threads) => format!("threads={threads} by the mount"),
+                    None => self.describe_first(&SQUASHFS_DECOMPRESSORS, "unknown"),
+                };
+                let target = self.describe_first(&SQUASHFS_TARGETS, "unknown");
+                vec![("SquashFS decompressors", decompressors), ("SquashFS decompresses", target)]
+            }
+            ImageFormat::Erofs => {
+                let threads = self.describe_first(&EROFS_THREADS, "by work queues, no threads of its own");
+                vec![("EROFS decompression", threads)]
+            }
         };
-        let mut all = BTreeMap::from([(name.to_owned(), value)]);
-        if format == ImageFormat::Squashfs {
-            all.insert("SquashFS decompresses".into(), self.first(&PAGES, "unknown"));
-        }
-        all
-    }
-
-    fn squashfs(&self, options: &str) -> String {
-        match options.split(',').find_map(|option| option.strip_prefix("threads=")) {
-            Some(threads) => format!("threads={threads} by the mount"),
-            None => self.first(&SQUASHFS, "unknown"),
-        }
+        settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 
-const SQUASHFS: [(&str, &str); 3] = [
+/// Number of decompressors, by option.
+const SQUASHFS_DECOMPRESSORS: [(&str, &str); 3] = [
     ("CONFIG_SQUASHFS_DECOMP_SINGLE", "one for a mount"),
     ("CONFIG_SQUASHFS_DECOMP_MULTI", "up to two for each processor"),
     ("CONFIG_SQUASHFS_DECOMP_MULTI_PERCPU", "one for each processor"),
 ];
 
-const PAGES: [(&str, &str); 2] = [
+/// Where SquashFS decompresses to, by option.
+const SQUASHFS_TARGETS: [(&str, &str); 2] = [
     ("CONFIG_SQUASHFS_FILE_DIRECT", "straight into the page cache"),
     ("CONFIG_SQUASHFS_FILE_CACHE", "into a buffer first"),
 ];
 
-const EROFS: [(&str, &str); 2] = [
+/// Threads that decompress EROFS, by option.
+const EROFS_THREADS: [(&str, &str); 2] = [
     ("CONFIG_EROFS_FS_PCPU_KTHREAD_HIPRI", "by a thread for each processor, of high priority"),
     ("CONFIG_EROFS_FS_PCPU_KTHREAD", "by a thread for each processor"),
 ];

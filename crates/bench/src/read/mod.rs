@@ -16,10 +16,10 @@ mod programs;
 mod protocol;
 
 pub use crate::keys::read::{FIO, KERNEL, NONE, ReadKey};
-pub use cells::{ImageFile, ImageFiles, MeasuredImage, ReadCell, ReadOrder, ReadPrograms, ReadWork, cells};
+pub use cells::{ImageFile, ImageFiles, MeasuredImage, ReadCell, ReadOrder, ReadTools, ReadWork, cells};
 pub use fio::FioPattern;
 pub use kernel::KernelConfig;
 pub use machine::{ReadMachine, try_mount};
 pub use mount::MountedImage;
-pub use programs::ReadProgram;
-pub use protocol::SMALL;
+pub use programs::ReadTool;
+pub use protocol::SMALL_READ_FILES;

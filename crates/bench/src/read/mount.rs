@@ -41,11 +41,11 @@ impl MountedImage {
         let failed =
             |why: String| Error::Program { program: "mount".into(), why: format!("{}: {why}", display(image)) };
         // Any directory will do, because only the child sees the mount.
-        let place = std::env::temp_dir();
+        let mount_point = std::env::temp_dir();
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", format.name()])
-            .args([image, &place])
+            .args([image, &mount_point])
             .env("LC_ALL", "C")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -53,17 +53,18 @@ impl MountedImage {
             // Ctrl-C goes to this process only, which then ends the child.
             .process_group(0);
         let mut child = start_program(&mut command).map_err(|error| failed(format!("cannot run unshare: {error}")))?;
-        let ready = child.stdout.take().map(said).unwrap_or_default();
-        let path = PathBuf::from(format!("/proc/{}/root", child.id())).join(place.strip_prefix("/").unwrap_or(&place));
+        let answer = child.stdout.take().map(read_first_line).unwrap_or_default();
+        let path = PathBuf::from(format!("/proc/{}/root", child.id()))
+            .join(mount_point.strip_prefix("/").unwrap_or(&mount_point));
         // From here on, dropping `mount` ends the child.
         let mut mount = MountedImage { child, root: None, path, options: String::new() };
         // Any other line, or none, means that it failed.
-        if ready != "mounted\n" {
-            return Err(failed(mount.last_words()));
+        if answer != "mounted\n" {
+            return Err(failed(mount.error_message()));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         mount.root = Some(openat(CWD, &mount.path, flags, Mode::empty()).map_err(|error| failed(error.to_string()))?);
-        mount.options = mount.super_options(&place).unwrap_or_default();
+        mount.options = mount.super_options(&mount_point).unwrap_or_default();
         Ok(mount)
     }
 
@@ -84,15 +85,15 @@ impl MountedImage {
     }
 
     /// Returns the options of the file system itself: the last field of its line in the child's mount table.
-    fn super_options(&self, place: &Path) -> Option<String> {
+    fn super_options(&self, mount_point: &Path) -> Option<String> {
         let table = std::fs::read_to_string(format!("/proc/{}/mountinfo", self.child.id())).ok()?;
-        let place = place.to_str()?.trim_end_matches('/');
-        let mut lines = table.lines().filter(|line| line.split(' ').nth(4) == Some(place));
+        let mount_point = mount_point.to_str()?.trim_end_matches('/');
+        let mut lines = table.lines().filter(|line| line.split(' ').nth(4) == Some(mount_point));
         lines.next_back()?.rsplit(' ').next().map(str::to_owned)
     }
 
     /// Returns the message of a child that failed.
-    fn last_words(&mut self) -> String {
+    fn error_message(&mut self) -> String {
         let mut text = String::new();
         if let Some(mut errors) = self.child.stderr.take() {
             let _ = errors.read_to_string(&mut text);
@@ -111,7 +112,7 @@ impl Drop for MountedImage {
     }
 }
 
-fn said(output: ChildStdout) -> String {
+fn read_first_line(output: ChildStdout) -> String {
     let mut line = String::new();
     let _ = BufReader::new(output).read_line(&mut line);
     line

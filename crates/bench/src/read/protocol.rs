@@ -13,20 +13,20 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::{Errno, read, retry_on_intr};
 
 use super::cells::{ImageFiles, ReadOrder};
-use crate::rng::Rng;
+use crate::rng::SeededRng;
 
 /// Number of files of a small random read.
-pub const SMALL: usize = 500;
+pub const SMALL_READ_FILES: usize = 500;
 
 /// Bytes per read.
-const PIECE: usize = 128 << 10;
+const READ_LEN: usize = 128 << 10;
 
-/// Returns the files of a random order; the same for every image of a source.
-pub(super) fn chosen(tree: &ImageFiles, order: ReadOrder, seed: u64) -> Vec<&Path> {
+/// Returns the files to read in random order, which is the same for every image of a source: all, or the first few.
+pub(super) fn files_in_random_order(tree: &ImageFiles, order: ReadOrder, seed: u64) -> Vec<&Path> {
     let mut paths: Vec<&Path> = tree.files().iter().map(|file| file.path.as_path()).collect();
-    Rng::new(seed).shuffle(&mut paths);
+    SeededRng::new(seed).shuffle(&mut paths);
     if order == ReadOrder::Small {
-        paths.truncate(SMALL);
+        paths.truncate(SMALL_READ_FILES);
     }
     paths
 }
@@ -42,20 +42,20 @@ pub(super) struct TimedReader {
 
 impl TimedReader {
     pub(super) fn new(data: bool) -> Self {
-        TimedReader { piece: vec![0; PIECE], data, bytes: 0 }
+        TimedReader { piece: vec![0; READ_LEN], data, bytes: 0 }
     }
 
     /// Reads everything below a directory in directory order. Returns the number of bytes.
-    pub(super) fn walk(&mut self, root: BorrowedFd<'_>) -> io::Result<u64> {
-        self.directory(root)?;
+    pub(super) fn read_tree(&mut self, root: BorrowedFd<'_>) -> io::Result<u64> {
+        self.read_directory(root)?;
         Ok(self.bytes)
     }
 
     /// Reads files by path. Returns the number of bytes.
-    pub(super) fn files(&mut self, root: BorrowedFd<'_>, paths: &[&Path]) -> io::Result<u64> {
+    pub(super) fn read_files(&mut self, root: BorrowedFd<'_>, paths: &[&Path]) -> io::Result<u64> {
         for path in paths {
             let done = match self.data {
-                true => open(root, *path, OFlags::empty()).and_then(|file| self.file(file)),
+                true => open_within(root, *path, OFlags::empty()).and_then(|file| self.read_file(file)),
                 false => statat(root, *path, AtFlags::SYMLINK_NOFOLLOW).map(drop),
             };
             done.map_err(|error| io::Error::other(format!("{}: {error}", display(path))))?;
@@ -63,25 +63,28 @@ impl TimedReader {
         Ok(self.bytes)
     }
 
-    fn directory(&mut self, dir: BorrowedFd<'_>) -> io::Result<()> {
+    fn read_directory(&mut self, dir: BorrowedFd<'_>) -> io::Result<()> {
         let mut names: Vec<CString> = Vec::new();
         for entry in Dir::read_from(dir)? {
             let entry = entry?;
-            names.extend((!matches!(entry.file_name().to_bytes(), b"." | b"..")).then(|| entry.file_name().to_owned()));
+            let name = entry.file_name();
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                names.push(name.to_owned());
+            }
         }
         for name in names {
             // Attributes of each entry are part of the work, as in `ls -l` and `find`.
             let stat = statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW)?;
             match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => self.directory(open(dir, &name, OFlags::DIRECTORY)?.as_fd())?,
-                FileType::RegularFile if self.data => self.file(open(dir, &name, OFlags::empty())?)?,
+                FileType::Directory => self.read_directory(open_within(dir, &name, OFlags::DIRECTORY)?.as_fd())?,
+                FileType::RegularFile if self.data => self.read_file(open_within(dir, &name, OFlags::empty())?)?,
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, file: OwnedFd) -> Result<(), Errno> {
+    fn read_file(&mut self, file: OwnedFd) -> Result<(), Errno> {
         loop {
             match retry_on_intr(|| read(&file, &mut self.piece[..]))? {
                 0 => return Ok(()),
@@ -91,7 +94,7 @@ impl TimedReader {
     }
 }
 
-fn open(dir: BorrowedFd<'_>, path: impl rustix::path::Arg, more: OFlags) -> Result<OwnedFd, Errno> {
+fn open_within(dir: BorrowedFd<'_>, path: impl rustix::path::Arg, more: OFlags) -> Result<OwnedFd, Errno> {
     // Links are not followed: nothing outside the image may be read.
     openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | more, Mode::empty())
 }
@@ -114,18 +117,18 @@ mod tests {
         };
         let one = tree(0);
         let other = tree(700);
-        let small = chosen(&one, ReadOrder::Small, 1);
-        assert_eq!((small.len(), &small), (SMALL, &chosen(&other, ReadOrder::Small, 1)));
-        assert_ne!(small, chosen(&one, ReadOrder::Small, 2));
-        let full = chosen(&one, ReadOrder::Full, 1);
+        let small = files_in_random_order(&one, ReadOrder::Small, 1);
+        assert_eq!((small.len(), &small), (SMALL_READ_FILES, &files_in_random_order(&other, ReadOrder::Small, 1)));
+        assert_ne!(small, files_in_random_order(&one, ReadOrder::Small, 2));
+        let full = files_in_random_order(&one, ReadOrder::Full, 1);
         // The small selection is the beginning of the full one.
-        assert_eq!((full.len(), &full[..SMALL]), (2000, &small[..]));
+        assert_eq!((full.len(), &full[..SMALL_READ_FILES]), (2000, &small[..]));
         let mut sorted = full.clone();
         sorted.sort();
         sorted.dedup();
         assert!(sorted.len() == 2000 && sorted != full);
         let few = image(ImageFormat::Erofs, &[("a", 1), ("b", 1)]);
-        assert_eq!(chosen(&few.tree, ReadOrder::Small, 1).len(), 2);
+        assert_eq!(files_in_random_order(&few.tree, ReadOrder::Small, 1).len(), 2);
     }
 
     #[test]
@@ -139,13 +142,13 @@ mod tests {
         // Opening it would block until there is a writer.
         rustix::fs::mkfifoat(CWD, dir.path().join("fifo"), Mode::RUSR).unwrap();
         let root = std::fs::File::open(dir.path()).unwrap();
-        assert_eq!(TimedReader::new(true).walk(root.as_fd()).unwrap(), 300_005);
-        assert_eq!(TimedReader::new(false).walk(root.as_fd()).unwrap(), 0);
+        assert_eq!(TimedReader::new(true).read_tree(root.as_fd()).unwrap(), 300_005);
+        assert_eq!(TimedReader::new(false).read_tree(root.as_fd()).unwrap(), 0);
         let paths = ["a/small", "a/b/large", "a/small"].map(Path::new);
-        assert_eq!(TimedReader::new(true).files(root.as_fd(), &paths).unwrap(), 300_010);
-        assert_eq!(TimedReader::new(false).files(root.as_fd(), &paths).unwrap(), 0);
+        assert_eq!(TimedReader::new(true).read_files(root.as_fd(), &paths).unwrap(), 300_010);
+        assert_eq!(TimedReader::new(false).read_files(root.as_fd(), &paths).unwrap(), 0);
         for data in [true, false] {
-            let error = TimedReader::new(data).files(root.as_fd(), &[Path::new("gone")]).unwrap_err().to_string();
+            let error = TimedReader::new(data).read_files(root.as_fd(), &[Path::new("gone")]).unwrap_err().to_string();
             assert!(error.starts_with("gone: No such file"), "{error}");
         }
     }

@@ -4,35 +4,35 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::keys::{build, codec, read, split};
-use crate::units::size;
+use crate::units::short_size;
 
 /// Returns the command that measures a codec.
 pub(super) fn codec(key: &codec::CodecKey) -> String {
     let codec::CodecKey { data, codec, block, threads, policy, .. } = key;
     format!(
         "packfs bench codecs --data {} --codecs {codec} --blocks {} --policy {policy} -j {threads}",
-        word(data),
-        size(*block)
+        shell_word(data),
+        short_size(*block)
     )
 }
 
 /// Returns the command that builds an image.
 pub(super) fn build(key: &build::BuildKey) -> Option<String> {
     use crate::build::{BuildInput, BuildProgram, BuildTool, PEERS};
-    let kind = PEERS.into_iter().chain([BuildProgram::Packfs]).find(|kind| kind.name() == key.tool)?;
-    let tool = BuildTool { kind, path: kind.name().into(), version: String::new() };
+    let program = PEERS.into_iter().chain([BuildProgram::Packfs]).find(|program| program.name() == key.tool)?;
+    let tool = BuildTool { program, path: program.name().into(), version: String::new() };
     let tar = format!("{}.tar", key.source);
     let input = BuildInput { directory: key.source.clone().into(), tar: Some(tar.clone().into()), bytes: 0 };
     let image = format!("{}.{}", key.source, key.format);
     let (command, stdin) = tool.command(key, &input, Path::new(&image)).ok()?;
-    let from = stdin.map_or(String::new(), |_| format!(" < {}", word(&tar)));
+    let from = stdin.map_or(String::new(), |_| format!(" < {}", shell_word(&tar)));
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    Some(shell(words) + &from)
+    Some(shell_line(words) + &from)
 }
 
 /// Returns the command that reads an image with a program; kernel reads have none.
 pub(super) fn read(key: &read::ReadKey) -> Option<String> {
-    let image = word(&format!("{}.{}", key.source, key.format));
+    let image = shell_word(&format!("{}.{}", key.source, key.format));
     let reader = &key.reader;
     Some(match (reader.as_str(), key.work.as_str()) {
         ("packfs", "tar") => format!("packfs tar -q {image} > /dev/null"),
@@ -46,24 +46,23 @@ pub(super) fn read(key: &read::ReadKey) -> Option<String> {
 
 /// Returns the command that splits a dump or restores it.
 pub(super) fn split(key: &split::SplitKey) -> Option<String> {
-    let parts = || (1..=key.outputs).map(|part| format!("part{part}"));
-    let list = |before: &str| parts().map(|part| format!(" {before}{part}")).collect::<String>();
+    let list_parts = |option: &str| (1..=key.outputs).map(|part| format!(" {option}part{part}")).collect::<String>();
     let codec = &key.codec;
-    let data = word(&key.data);
+    let data = shell_word(&key.data);
     Some(match (key.tool.as_str(), key.work.as_str()) {
-        ("packfs", "split") => format!("packfs split --as-is --codec {codec} {data}{}", list("-o ")),
-        ("packfs", work) => format!("packfs {work}{}", list("")),
+        ("packfs", "split") => format!("packfs split --as-is --codec {codec} {data}{}", list_parts("-o ")),
+        ("packfs", work) => format!("packfs {work}{}", list_parts("")),
         _ => return None,
     })
 }
 
 /// Returns a command line, quoted for a shell.
-pub(super) fn shell<'w>(words: impl Iterator<Item = &'w OsStr>) -> String {
-    words.map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
+pub(super) fn shell_line<'w>(words: impl Iterator<Item = &'w OsStr>) -> String {
+    words.map(|one| shell_word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
 /// Quotes a word for a shell, if necessary.
-pub fn word(text: &str) -> String {
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%^".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),

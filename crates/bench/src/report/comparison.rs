@@ -3,36 +3,36 @@
 use super::leaders::listed;
 use super::model::{BenchReport, ReportChapter, ReportSection, ReportTable, TableColumn, TableValue};
 use super::ratios::charts;
-use super::shape::{distinct, spread, table};
+use super::shape::{distinct, spread_percent, table};
 use crate::compare::{ChangeVerdict, CompareMetric, MetricChange, ResultsComparison};
 use crate::record::BenchSession;
 use crate::stats::least_probability;
-use crate::units::three;
+use crate::units::{three_digits, whole_part};
 
 impl BenchReport {
     /// Creates the report of a comparison.
     pub fn of_comparison(comparison: &ResultsComparison) -> Self {
-        let mut sections = vec![changed(comparison)];
-        sections.extend(all(comparison));
+        let mut sections = vec![changes_section(comparison)];
+        sections.extend(cells_section(comparison));
         BenchReport { title: "Results compared with earlier ones".into(), sections, ..BenchReport::default() }
     }
 }
 
 /// Returns the section of changes, the worst first.
-fn changed(comparison: &ResultsComparison) -> ReportSection {
+fn changes_section(comparison: &ResultsComparison) -> ReportSection {
     let mut changes: Vec<&MetricChange> =
         comparison.with(ChangeVerdict::Worse).chain(comparison.with(ChangeVerdict::Better)).collect();
     // A logarithm, so that half and double count alike; without a factor, a change is greater than any other.
-    let far = |change: &MetricChange| change.factor().map_or(f64::INFINITY, |factor| factor.ln().abs());
+    let distance = |change: &MetricChange| change.factor().map_or(f64::INFINITY, |factor| factor.ln().abs());
     changes.sort_by(|a, b| {
         let better = |change: &MetricChange| change.verdict == ChangeVerdict::Better;
-        better(a).cmp(&better(b)).then(far(b).total_cmp(&far(a)))
+        better(a).cmp(&better(b)).then(distance(b).total_cmp(&distance(a)))
     });
     let mut sentences = vec![[summary(comparison), greatest(&changes)].concat()];
     sentences.extend(means(comparison));
     sentences.extend(chance(comparison));
     sentences.extend(too_few(comparison));
-    sentences.extend(sessions(comparison));
+    sentences.extend(differing_machines(comparison));
     sentences.extend(unmatched(comparison));
     let tables = if changes.is_empty() { Vec::new() } else { vec![changes_table("changes", "Changes", &changes)] };
     let title = "What changed".into();
@@ -50,7 +50,7 @@ fn changed(comparison: &ResultsComparison) -> ReportSection {
 }
 
 /// Returns the section of all common cells.
-fn all(comparison: &ResultsComparison) -> Option<ReportSection> {
+fn cells_section(comparison: &ResultsComparison) -> Option<ReportSection> {
     let changes: Vec<&MetricChange> = comparison.changes.iter().collect();
     (!changes.is_empty()).then(|| ReportSection {
         chapter: ReportChapter::Changes,
@@ -98,17 +98,17 @@ fn summary(comparison: &ResultsComparison) -> String {
 fn greatest(changes: &[&MetricChange]) -> String {
     let named = changes.first().and_then(|change| Some((change, change.factor()?)));
     named.map_or(String::new(), |(change, factor)| {
-        format!(" The greatest change: {}, {} {}.", change.key, change.metric.name(), percent(factor))
+        format!(" The greatest change: {}, {} {}.", change.key, change.metric.name(), signed_percent(factor))
     })
 }
 
 /// Describes the geometric means of all common cells.
 fn means(comparison: &ResultsComparison) -> Option<String> {
-    let of = |metric: CompareMetric| {
+    let phrase = |metric: CompareMetric| {
         let (mean, count) = comparison.mean(metric)?;
-        Some(format!("{} {} ({count})", metric.name(), percent(mean)))
+        Some(format!("{} {} ({count})", metric.name(), signed_percent(mean)))
     };
-    let means: Vec<String> = CompareMetric::ALL.into_iter().filter_map(of).collect();
+    let means: Vec<String> = CompareMetric::ALL.into_iter().filter_map(phrase).collect();
     (!means.is_empty())
         .then(|| format!("On average over all cells (geometric mean, number of cells): {}.", means.join(", ")))
 }
@@ -124,8 +124,8 @@ fn chance(comparison: &ResultsComparison) -> Option<String> {
         format!(
             "A difference counts if it is significant (p below {alpha}) and at least {} %. Of {tested} tests, about {} \
              would be significant by chance.",
-            three(100.0 * threshold),
-            three(alpha * tested as f64)
+            three_digits(100.0 * threshold),
+            three_digits(alpha * tested as f64)
         )
     })
 }
@@ -146,7 +146,7 @@ fn too_few(comparison: &ResultsComparison) -> Option<String> {
 /// Properties of a machine that affect results.
 const FACTS: [&str; 4] = ["processor", "number of processors", "kernel", "governor"];
 
-fn fact(session: &BenchSession, name: &str) -> String {
+fn machine_fact(session: &BenchSession, name: &str) -> String {
     let machine = &session.machine;
     match name {
         "processor" => machine.cpu.clone(),
@@ -156,10 +156,11 @@ fn fact(session: &BenchSession, name: &str) -> String {
     }
 }
 
-/// Describes other differences between the two sides.
-fn sessions(comparison: &ResultsComparison) -> Option<String> {
-    let of = |name: &str, sessions: &[BenchSession]| distinct(sessions.iter().map(|session| fact(session, name)));
-    let differ = FACTS.into_iter().filter(|name| of(name, &comparison.old) != of(name, &comparison.new));
+/// Warns if the two sides were measured on different machines.
+fn differing_machines(comparison: &ResultsComparison) -> Option<String> {
+    let facts =
+        |name: &str, sessions: &[BenchSession]| distinct(sessions.iter().map(|session| machine_fact(session, name)));
+    let differ = FACTS.into_iter().filter(|name| facts(name, &comparison.old) != facts(name, &comparison.new));
     let names: Vec<String> = differ.map(str::to_owned).collect();
     (!names.is_empty() && !comparison.changes.is_empty())
         .then(|| format!("Warning: the two sides were measured on different machines ({} differs).", listed(&names)))
@@ -173,14 +174,14 @@ fn unmatched(comparison: &ResultsComparison) -> Option<String> {
 }
 
 /// Formats a factor as a change: `+3.10 %`.
-fn percent(factor: f64) -> String {
-    let change = three(100.0 * (factor - 1.0));
+fn signed_percent(factor: f64) -> String {
+    let change = three_digits(100.0 * (factor - 1.0));
     // A change that rounds to 0 has no direction, so it has no sign.
     let sign = if factor > 1.0 && change != "0" { "+" } else { "" };
     format!("{sign}{change} %")
 }
 
-fn verdict(change: &MetricChange) -> &'static str {
+fn verdict_words(change: &MetricChange) -> &'static str {
     match (change.verdict, change.metric) {
         (ChangeVerdict::Same, _) => "~",
         (ChangeVerdict::TooFew, _) => "too few samples",
@@ -193,12 +194,6 @@ fn verdict(change: &MetricChange) -> &'static str {
     }
 }
 
-/// Formats a size to the byte, because it has no spread that would hide the last digits.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are whole and positive")]
-fn whole(bytes: f64) -> TableValue {
-    TableValue::Whole(bytes.round() as u64)
-}
-
 fn changes_table(id: &str, title: &str, changes: &[&MetricChange]) -> ReportTable {
     let row = |change: &&MetricChange| {
         let (scale, unit) = match change.metric {
@@ -206,21 +201,23 @@ fn changes_table(id: &str, title: &str, changes: &[&MetricChange]) -> ReportTabl
             CompareMetric::Memory => (1e-6, "MB"),
             _ => (1e3, "ms"),
         };
-        let value = |median: f64| {
-            if change.metric == CompareMetric::Size { whole(median) } else { TableValue::Number(scale * median) }
+        let value = |median: f64| match change.metric {
+            // To the byte, because sizes have no spread that would hide the last digits.
+            CompareMetric::Size => TableValue::Whole(whole_part(median.round())),
+            _ => TableValue::Number(scale * median),
         };
         vec![
             TableValue::Text(change.key.to_string()),
             change.metric.name().into(),
             unit.into(),
             value(change.old.median),
-            spread(&change.old),
+            spread_percent(&change.old),
             value(change.new.median),
-            spread(&change.new),
-            change.factor().map_or(TableValue::None, |factor| TableValue::Text(percent(factor))),
+            spread_percent(&change.new),
+            change.factor().map_or(TableValue::None, |factor| TableValue::Text(signed_percent(factor))),
             change.p.into(),
             TableValue::Text(format!("{}+{}", change.old.count, change.new.count)),
-            verdict(change).into(),
+            verdict_words(change).into(),
         ]
     };
     let columns = [

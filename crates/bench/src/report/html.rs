@@ -6,7 +6,7 @@ use packfs_blocks::page::{LOOK, escape_html};
 
 use super::model::{BenchReport, ReportChart, ReportSection, ReportTable, TableColumn, TableValue};
 use super::shape::slug;
-use crate::units::codec;
+use crate::units::short_codec;
 
 const STYLE: &str = include_str!("../../assets/page.css");
 
@@ -31,24 +31,24 @@ pub(super) fn script() -> String {
 }
 
 /// Explanation of the charts; the script adds the colours and shapes.
-const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</summary>\n\
+const CHART_KEY: &str = "<details class=\"notes\"><summary>How to read the charts</summary>\n\
     <p>A codec has one colour and a program one shape in all charts. Whiskers reach from the smallest to the largest \
     sample. Dashed lines are models and ideals; hollow marks on dotted lines were published for other hardware. lzo-fast \
     is lzo:algorithm=lzo1x_1. Point at a mark, or use the arrow keys, to see its value, spread and command. The field \
     Highlight emphasises a codec or program in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
 
 /// Number of sentences above the charts of a section: without a limit, eight of them kept readers from the first chart.
-const ANSWER: usize = 2;
+const SENTENCES_ABOVE_CHARTS: usize = 2;
 
 /// Tables with more rows are folded; one of 216 rows hid the figures to compare it with.
-const LONG: usize = 40;
+const MAX_UNFOLDED_ROWS: usize = 40;
 
 /// Returns the report as HTML.
 pub fn html(report: &BenchReport) -> String {
     let mut body = String::new();
     put_head(&mut body, report);
     if report.sections.iter().any(|section| !section.charts.is_empty()) {
-        body.push_str(KEY);
+        body.push_str(CHART_KEY);
     }
     for (at, section) in report.sections.iter().enumerate() {
         if at == 0 || report.sections[at - 1].chapter != section.chapter {
@@ -97,9 +97,9 @@ fn put_head(out: &mut String, report: &BenchReport) {
     if !findings.is_empty() {
         out.push_str("<ul class=\"findings\">\n");
         for (at, sentence) in findings {
-            let target =
-                report.sections[at].charts.first().map_or_else(|| section_id(report, at), |chart| chart.id.clone());
-            let chapter = report.sections[at].chapter.title();
+            let section = &report.sections[at];
+            let target = section.charts.first().map_or_else(|| section_id(report, at), |chart| chart.id.clone());
+            let chapter = section.chapter.title();
             let target = escape_html(&target);
             let _ = writeln!(out, "<li>{} <a href=\"#{target}\">{chapter}</a></li>", escape_html(sentence));
         }
@@ -153,7 +153,7 @@ fn put_section(out: &mut String, id: &str, section: &ReportSection) {
         false => writeln!(out, "<section id=\"{id}\">\n<h3>{title}</h3>"),
     };
     // The answer is above the charts, further sentences below them.
-    let answer = if section.charts.is_empty() { section.sentences.len() } else { ANSWER };
+    let answer = if section.charts.is_empty() { section.sentences.len() } else { SENTENCES_ABOVE_CHARTS };
     let (answer, more) = section.sentences.split_at(answer.min(section.sentences.len()));
     for sentence in answer {
         let _ = writeln!(out, "<p>{}</p>", escape_html(sentence));
@@ -193,7 +193,7 @@ fn put_folded(out: &mut String, summary: &str, sentences: &[String]) {
 fn put_table(out: &mut String, table: &ReportTable) {
     let numeric = table.numeric();
     let filled = |at: &usize| table.rows.iter().any(|row| !matches!(row.get(*at), None | Some(TableValue::None)));
-    let columns: Vec<usize> = beside(&table.columns).into_iter().filter(filled).collect();
+    let columns: Vec<usize> = columns_in_order(&table.columns).into_iter().filter(filled).collect();
     // Published columns are wide for terminals only: on the page they stand beside what they are compared with.
     let extra = |at: usize| table.columns[at].wide && !table.columns[at].published;
     let class = |at: usize| {
@@ -202,7 +202,7 @@ fn put_table(out: &mut String, table: &ReportTable) {
         if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
     };
     let title = escape_html(&table.title);
-    let folded = table.rows.len() > LONG;
+    let folded = table.rows.len() > MAX_UNFOLDED_ROWS;
     if folded {
         let _ =
             writeln!(out, "<details class=\"notes\"><summary>Table of {} rows: {title}</summary>", table.rows.len());
@@ -230,8 +230,8 @@ fn put_table(out: &mut String, table: &ReportTable) {
                     write!(out, "<td><code class=\"command\">{}</code></td>", escape_html(command))
                 }
                 value => {
-                    let shown = value.map(TableValue::show).unwrap_or_default();
-                    write!(out, "<td{}>{}</td>", class(*at), escape_html(codec(&shown)))
+                    let shown = value.map(TableValue::shown).unwrap_or_default();
+                    write!(out, "<td{}>{}</td>", class(*at), escape_html(short_codec(&shown)))
                 }
             };
         }
@@ -247,18 +247,18 @@ fn put_table(out: &mut String, table: &ReportTable) {
 }
 
 /// Returns the columns in an order in which published figures follow the measured ones of the same name.
-fn beside(columns: &[TableColumn]) -> Vec<usize> {
+fn columns_in_order(columns: &[TableColumn]) -> Vec<usize> {
     let (published, measured): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(|at| columns[*at].published);
-    let alike = |of: &usize| {
-        let ends = |at: &&usize| columns[*of].name.ends_with(&format!(" {}", columns[**at].name));
+    let measured_column = |figure: &usize| {
+        let is_suffix = |at: &&usize| columns[*figure].name.ends_with(&format!(" {}", columns[**at].name));
         // The longest match, because a name that ends in " in MB/s" also ends in " MB/s".
-        measured.iter().filter(ends).max_by_key(|at| columns[**at].name.len())
+        measured.iter().filter(is_suffix).max_by_key(|at| columns[**at].name.len())
     };
     let mut order = Vec::new();
     for at in &measured {
         order.push(*at);
-        order.extend(published.iter().filter(|of| alike(of) == Some(at)));
+        order.extend(published.iter().filter(|figure| measured_column(figure) == Some(at)));
     }
-    order.extend(published.iter().filter(|of| alike(of).is_none()));
+    order.extend(published.iter().filter(|figure| measured_column(figure).is_none()));
     order
 }

@@ -4,11 +4,11 @@
 use crate::stats::SampleSummary;
 
 /// Maximum number of names in a sentence; further ones are counted.
-const LISTED: usize = 3;
+const MAX_LISTED_NAMES: usize = 3;
 /// Ratio of medians above which tied results are called noisy instead of close. On an idle machine, ties differ by a
 /// few percent: a lower ratio would blame the machine for them, and a higher one would call very different results
 /// close.
-const NOISY: f64 = 1.25;
+const MIN_NOISY_RATIO: f64 = 1.25;
 
 /// The items at one end of a ranking: the first, and those after it until its spread separates one.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl<T> RankingLeaders<T> {
     pub(super) fn are_noisy(&self) -> bool {
         let (Some((_, first)), Some((_, last))) = (self.0.first(), self.0.last()) else { return false };
         // Either can be the greater one: trailers begin with the highest cost.
-        first.median.max(last.median) > NOISY * first.median.min(last.median)
+        first.median.max(last.median) > MIN_NOISY_RATIO * first.median.min(last.median)
     }
 
     /// Names the items for a sentence.
@@ -91,11 +91,11 @@ pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
-        [firsts @ .., last] if names.len() <= LISTED => format!("{} and {last}", firsts.join(", ")),
+        [firsts @ .., last] if names.len() <= MAX_LISTED_NAMES => format!("{} and {last}", firsts.join(", ")),
         [..] => {
-            let others = names.len() - LISTED;
+            let others = names.len() - MAX_LISTED_NAMES;
             let word = if others == 1 { "other" } else { "others" };
-            format!("{} and {others} {word}", names[..LISTED].join(", "))
+            format!("{} and {others} {word}", names[..MAX_LISTED_NAMES].join(", "))
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn markdown(report: &BenchReport) -> String {
             let _ = write!(out, "{}\n\n", escape(sentence));
         }
         for (at, table) in section.tables.iter().enumerate() {
-            let _ = write!(out, "{}{}", if at > 0 { "\n" } else { "" }, one(table));
+            let _ = write!(out, "{}{}", if at > 0 { "\n" } else { "" }, table_markdown(table));
         }
         for (at, note) in section.notes.iter().enumerate() {
             let _ = writeln!(out, "{}{}", if at > 0 || !section.tables.is_empty() { "\n" } else { "" }, escape(note));
@@ -27,13 +27,13 @@ pub fn markdown(report: &BenchReport) -> String {
     out
 }
 
-fn one(table: &ReportTable) -> String {
+fn table_markdown(table: &ReportTable) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let rules = table.numeric().into_iter().map(|numeric| if numeric { "--:" } else { "---" }.to_owned());
     let mut out = row(table.columns.iter().map(|column| escape(&column.name)).collect());
     out.push_str(&row(rules.collect()));
     for cells in &table.rows {
-        out.push_str(&row(cells.iter().map(|value| escape(&value.show())).collect()));
+        out.push_str(&row(cells.iter().map(|value| escape(&value.shown())).collect()));
     }
     out
 }

@@ -20,7 +20,7 @@ mod splits;
 mod text;
 mod tune;
 
-pub use commands::word;
+pub use commands::shell_word;
 pub use csv::csv;
 pub use html::html;
 pub use markdown::markdown;
@@ -43,7 +43,7 @@ impl BenchReport {
         sections.push(sessions::overview(results));
         sections.extend(sessions::failures(results));
         // Sorting by chapter is stable, so within a chapter the order above remains.
-        BenchReport { title: sessions::title(results), about: sessions::about(results), sections }.in_order()
+        BenchReport { title: sessions::title(results), about: sessions::about(results), sections }.sorted_by_chapter()
     }
 }
 

@@ -4,7 +4,7 @@ use packfs_blocks::units::count;
 use serde::Serialize;
 
 use crate::stats::SampleSummary;
-use crate::units::three;
+use crate::units::three_digits;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -81,7 +81,7 @@ impl ReportChapter {
 }
 
 /// Maximum number of findings at the beginning.
-const FINDINGS: usize = 5;
+const MAX_FINDINGS: usize = 5;
 
 /// A table with a name that is valid as a file name.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,10 +108,12 @@ pub struct TableColumn {
 }
 
 impl TableColumn {
+    /// Creates a column for all displays.
     pub(super) fn of(name: &str) -> Self {
         TableColumn { name: name.to_owned(), wide: false, published: false }
     }
 
+    /// Creates a column for wide displays only.
     pub(super) fn wide(name: &str) -> Self {
         TableColumn { name: name.to_owned(), wide: true, published: false }
     }
@@ -260,25 +262,25 @@ impl From<(ChartX, f64)> for ChartPoint {
 impl ChartPoint {
     /// Adds the samples of a value that is proportional to the time.
     pub(super) fn costing(self, time: &SampleSummary) -> Self {
-        let y_range = range(self.y, time, |sample| sample / time.median);
+        let y_range = value_range(self.y, time, |sample| sample / time.median);
         ChartPoint { y_range, ..self.sampled(time) }
     }
 
     /// Adds the samples of a value that is inversely proportional to the time, such as a speed.
     pub(super) fn gaining(self, time: &SampleSummary) -> Self {
-        let y_range = range(self.y, time, |sample| time.median / sample);
+        let y_range = value_range(self.y, time, |sample| time.median / sample);
         ChartPoint { y_range, ..self.sampled(time) }
     }
 
     /// Same as [`costing`](Self::costing), horizontally.
     pub(super) fn costing_across(self, time: &SampleSummary) -> Self {
-        let x_range = self.x.number().and_then(|x| range(x, time, |sample| sample / time.median));
+        let x_range = self.x.number().and_then(|x| value_range(x, time, |sample| sample / time.median));
         ChartPoint { x_range, ..self.sampled(time) }
     }
 
     /// Same as [`gaining`](Self::gaining), horizontally.
     pub(super) fn gaining_across(self, time: &SampleSummary) -> Self {
-        let x_range = self.x.number().and_then(|x| range(x, time, |sample| time.median / sample));
+        let x_range = self.x.number().and_then(|x| value_range(x, time, |sample| time.median / sample));
         ChartPoint { x_range, ..self.sampled(time) }
     }
 
@@ -287,17 +289,17 @@ impl ChartPoint {
     }
 
     /// Adds the command that repeats the measurement.
-    pub(super) fn by(self, command: Option<String>) -> Self {
+    pub(super) fn with_command(self, command: Option<String>) -> Self {
         ChartPoint { command, ..self }
     }
 }
 
-/// Returns the values of the fastest and the slowest sample; `None` for a single sample.
-fn range(value: f64, time: &SampleSummary, factor: impl Fn(f64) -> f64) -> Option<[f64; 2]> {
+/// Returns the least and the greatest of the values of the fastest and the slowest sample; `None` for a single sample.
+fn value_range(value: f64, time: &SampleSummary, factor: impl Fn(f64) -> f64) -> Option<[f64; 2]> {
     let ends = [factor(time.min) * value, factor(time.max) * value];
-    let known = time.count > 1 && ends.iter().all(|end| end.is_finite());
+    let is_known = time.count > 1 && ends.iter().all(|end| end.is_finite());
     // The longest time gives the highest cost, but the lowest speed.
-    known.then(|| [ends[0].min(ends[1]), ends[0].max(ends[1])])
+    is_known.then(|| [ends[0].min(ends[1]), ends[0].max(ends[1])])
 }
 
 impl ChartX {
@@ -322,16 +324,17 @@ impl BenchReport {
         let all: Vec<(usize, &str)> =
             sections.filter_map(|(at, section)| Some((at, section.finding.as_deref()?))).collect();
         let chapter = |at: usize| self.sections[at].chapter;
-        let place = |at: usize| all.iter().filter(|(other, _)| *other < at && chapter(*other) == chapter(at)).count();
+        let rank_in_chapter =
+            |at: usize| all.iter().filter(|(other, _)| *other < at && chapter(*other) == chapter(at)).count();
         let mut ranked = all.clone();
-        ranked.sort_by_key(|(at, _)| (place(*at), *at));
-        ranked.truncate(FINDINGS);
+        ranked.sort_by_key(|(at, _)| (rank_in_chapter(*at), *at));
+        ranked.truncate(MAX_FINDINGS);
         ranked.sort_by_key(|(at, _)| *at);
         ranked
     }
 
     /// Sorts the sections by chapter.
-    pub(super) fn in_order(mut self) -> Self {
+    pub(super) fn sorted_by_chapter(mut self) -> Self {
         self.sections.sort_by_key(|section| section.chapter);
         self
     }
@@ -344,7 +347,7 @@ impl BenchReport {
 
 impl ReportTable {
     /// Adds columns of published figures for the rows. Columns without any figure are omitted.
-    pub(super) fn beside<R>(
+    pub(super) fn with_published<R>(
         mut self,
         names: &[impl AsRef<str>],
         rows: impl IntoIterator<Item = R>,
@@ -384,10 +387,10 @@ impl From<&str> for TableValue {
 
 impl TableValue {
     /// Formats the value for people.
-    pub(super) fn show(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self {
             TableValue::Text(text) | TableValue::Command(text) => text.clone(),
-            TableValue::Number(number) => three(*number),
+            TableValue::Number(number) => three_digits(*number),
             TableValue::Whole(number) => count(*number),
             TableValue::None => String::new(),
         }

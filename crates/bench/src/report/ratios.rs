@@ -1,47 +1,62 @@
 //! Charts of a comparison: a row for each cell with the new value divided by the old, sorted. A shaded band marks the
 //! noise.
 
-use super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
-use super::shape::{axis, distinct, series};
+use super::model::{ChartForm, ChartPoint, ChartSeries, ReportChart};
+use super::shape::{axis, name_x, series};
 use crate::compare::{ChangeVerdict, CompareMetric, MetricChange, ResultsComparison};
-use crate::units::three;
+use crate::stats::SampleSummary;
+use crate::units::three_digits;
 
 /// Maximum number of rows in a chart; the smallest changes are omitted.
-const ROWS: usize = 30;
+const MAX_ROWS: usize = 30;
 
 /// Returns a chart for each common quantity, unless it never changes.
 pub(super) fn charts(comparison: &ResultsComparison) -> Vec<ReportChart> {
     CompareMetric::ALL.into_iter().filter_map(|metric| chart(comparison, metric)).collect()
 }
 
+/// A change with its factor, which is not 0: a logarithmic scale has no place for that.
+struct RatioRow<'c> {
+    change: &'c MetricChange,
+    factor: f64,
+}
+
+impl RatioRow<'_> {
+    fn is_significant(&self) -> bool {
+        matches!(self.change.verdict, ChangeVerdict::Worse | ChangeVerdict::Better)
+    }
+}
+
 fn chart(comparison: &ResultsComparison, metric: CompareMetric) -> Option<ReportChart> {
-    let of = comparison.changes.iter().filter(|change| change.metric == metric);
-    // A logarithmic scale has no place for 0.
-    let mut changes: Vec<(&MetricChange, f64)> =
-        of.filter_map(|change| Some((change, change.factor().filter(|factor| *factor > 0.0)?))).collect();
+    let changes = comparison.changes.iter().filter(|change| change.metric == metric);
+    let row = |change| Some(RatioRow { change, factor: change.factor().filter(|factor| *factor > 0.0)? });
+    let mut rows: Vec<RatioRow<'_>> = changes.filter_map(row).collect();
     // Exactly 1 is what sizes give that did not change.
-    if changes.iter().all(|(_, factor)| *factor == 1.0) {
+    if rows.iter().all(|row| row.factor == 1.0) {
         return None;
     }
-    let band = band(comparison, &changes);
+    let band = noise_band(comparison, &rows);
     // Significant changes first, then the largest.
-    changes.sort_by(|a, b| rank(a).cmp(&rank(b)).then(b.1.ln().abs().total_cmp(&a.1.ln().abs())));
-    let all = changes.len();
-    changes.truncate(ROWS);
-    let shown = match changes.len() {
+    let distance = |row: &RatioRow<'_>| row.factor.ln().abs();
+    rows.sort_by(|a, b| b.is_significant().cmp(&a.is_significant()).then_with(|| distance(b).total_cmp(&distance(a))));
+    let all = rows.len();
+    rows.truncate(MAX_ROWS);
+    let shown = match rows.len() {
         len if len < all => format!("; the {len} of {all} cells that changed most"),
         _ => String::new(),
     };
-    let names = names(&changes);
-    let noise = three(100.0 * (band[1] - 1.0));
-    let of = |name: &str, hollow: bool, counts: bool| {
-        let points = changes.iter().zip(&names).filter(|(one, _)| (rank(one) == 0) == counts).map(point);
-        ChartSeries { hollow, ..series(name, points) }
+    let names = cell_names(&rows);
+    let noise = three_digits(100.0 * (band[1] - 1.0));
+    // Sizes do not vary from run to run, so only the threshold counts for them.
+    let band_meaning = if metric == CompareMetric::Size { "the threshold" } else { "noise" };
+    let series_of = |name: &str, significant: bool| {
+        let named = rows.iter().zip(&names).filter(|(row, _)| row.is_significant() == significant);
+        ChartSeries { hollow: !significant, ..series(name, named.map(|(row, name)| point(row, name))) }
     };
-    let both = [of("a difference", false, true), of("may be chance", true, false)];
+    let both = [series_of("a difference", true), series_of("may be chance", false)];
     Some(ReportChart {
         id: format!("ratios-{}", metric.name()),
-        title: format!("Change of {}{shown}; shaded: {} ({noise} %)", quantity(metric), meaning(metric)),
+        title: format!("Change of {}{shown}; shaded: {} ({noise} %)", quantity(metric), band_meaning),
         x: axis("cell", false),
         y: axis("new / old; below 1 is better", true),
         kind: ChartForm::Ratios,
@@ -51,8 +66,8 @@ fn chart(comparison: &ResultsComparison, metric: CompareMetric) -> Option<Report
 }
 
 /// Returns names of cells. A number distinguishes cells whose names are equal, such as samples of the same data.
-fn names(changes: &[(&MetricChange, f64)]) -> Vec<String> {
-    let names: Vec<String> = changes.iter().map(|(change, _)| change.key.to_string()).collect();
+fn cell_names(rows: &[RatioRow<'_>]) -> Vec<String> {
+    let names: Vec<String> = rows.iter().map(|row| row.change.key.to_string()).collect();
     let numbered = |(at, name): (usize, &String)| match names[..at].iter().filter(|other| *other == name).count() {
         0 => name.clone(),
         before => format!("{name} ({})", before + 1),
@@ -60,14 +75,10 @@ fn names(changes: &[(&MetricChange, f64)]) -> Vec<String> {
     names.iter().enumerate().map(numbered).collect()
 }
 
-fn rank((change, _): &(&MetricChange, f64)) -> u8 {
-    u8::from(!matches!(change.verdict, ChangeVerdict::Worse | ChangeVerdict::Better))
-}
-
 /// Returns the range of factors that are noise: the usual spread of a cell, and at least the threshold.
-fn band(comparison: &ResultsComparison, changes: &[(&MetricChange, f64)]) -> [f64; 2] {
-    let mut spreads: Vec<f64> =
-        changes.iter().flat_map(|(change, _)| [change.old.spread(), change.new.spread()]).flatten().collect();
+fn noise_band(comparison: &ResultsComparison, rows: &[RatioRow<'_>]) -> [f64; 2] {
+    let sides = rows.iter().flat_map(|row| [&row.change.old, &row.change.new]);
+    let mut spreads: Vec<f64> = sides.filter_map(SampleSummary::spread).collect();
     spreads.sort_by(f64::total_cmp);
     // The median, because one noisy cell would widen the band for all.
     let usual = spreads.get(spreads.len() / 2).copied().unwrap_or(0.0);
@@ -85,31 +96,24 @@ fn quantity(metric: CompareMetric) -> &'static str {
     }
 }
 
-/// Returns the meaning of the band.
-fn meaning(metric: CompareMetric) -> &'static str {
-    if metric == CompareMetric::Size { "the threshold" } else { "noise" }
-}
-
 /// Returns the point of a change, with the extremes of the factor over all samples.
-fn point(((change, factor), name): (&(&MetricChange, f64), &String)) -> ChartPoint {
-    let old = &change.old;
-    let new = &change.new;
+fn point(row: &RatioRow<'_>, name: &str) -> ChartPoint {
+    let old = &row.change.old;
+    let new = &row.change.new;
     let range = [new.min / old.max, new.max / old.min];
-    let known = (old.count > 1 || new.count > 1) && range[0] > 0.0 && range.iter().all(|end| end.is_finite());
+    let is_known = (old.count > 1 || new.count > 1) && range[0] > 0.0 && range.iter().all(|end| end.is_finite());
+    let spread = old.spread().into_iter().chain(new.spread()).reduce(f64::max);
     ChartPoint {
-        y_range: known.then_some(range),
+        y_range: is_known.then_some(range),
         runs: Some(new.count.min(old.count)),
-        spread: distinct([old, new].into_iter())
-            .iter()
-            .filter_map(|side| side.spread())
-            .reduce(f64::max)
-            .map(|one| 100.0 * one),
-        ..ChartPoint::from((ChartX::Name(name.clone()), *factor))
+        spread: spread.map(|spread| 100.0 * spread),
+        ..ChartPoint::from((name_x(name), row.factor))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::shape::distinct;
     use super::*;
     use crate::compare::tests::sample;
 
@@ -142,10 +146,10 @@ mod tests {
         let time = comparison.changes.iter().find(|change| change.verdict == ChangeVerdict::Same).unwrap().clone();
         comparison.changes.extend((0..100).map(|_| time.clone()));
         let chart = &charts(&comparison)[0];
-        assert_eq!(chart.series.iter().map(|series| series.points.len()).sum::<usize>(), ROWS);
+        assert_eq!(chart.series.iter().map(|series| series.points.len()).sum::<usize>(), MAX_ROWS);
         assert!(chart.title.contains("the 30 of 104 cells that changed most"), "{}", chart.title);
         assert_eq!(chart.series[0].points.len(), 2, "what counts is among them");
         let names = distinct(chart.series.iter().flat_map(|series| &series.points).map(|point| &point.x));
-        assert_eq!(names.len(), ROWS, "each has a row of its own");
+        assert_eq!(names.len(), MAX_ROWS, "each has a row of its own");
     }
 }

@@ -8,10 +8,10 @@ use super::shape::{distinct, table};
 use crate::corpus::INCOMPRESSIBLE;
 use crate::record::{BenchSession, FailedCell};
 use crate::results::{BenchResults, SampleSpread};
-use crate::units::three;
+use crate::units::three_digits;
 
-/// Table of machines and settings.
-fn sessions(results: &BenchResults) -> ReportTable {
+/// Makes the table of machines and settings.
+fn sessions_table(results: &BenchResults) -> ReportTable {
     let row = |session: &BenchSession| {
         let machine = &session.machine;
         vec![
@@ -44,11 +44,11 @@ pub(super) fn title(results: &BenchResults) -> String {
         [one] if !one.is_empty() => format!(" on {one}"),
         _ => String::new(),
     };
-    format!("{}{on}, {}", listed(&data(results)), days(results))
+    format!("{}{on}, {}", listed(&data_names(results)), days(results))
 }
 
-/// Names of the data sets; generated data is named only if there is no other.
-fn data(results: &BenchResults) -> Vec<String> {
+/// Returns the names of the data sets; generated data is named only if there is no other.
+fn data_names(results: &BenchResults) -> Vec<String> {
     let codecs = results.codecs.iter().map(|row| row.key.data.as_str());
     let builds = results.builds.iter().map(|row| row.key.source.as_str());
     let reads = results.reads.iter().map(|row| row.key.source.as_str());
@@ -74,10 +74,10 @@ pub(super) fn about(results: &BenchResults) -> Vec<String> {
     if results.sessions.is_empty() {
         return Vec::new();
     }
-    let of = |what: fn(&BenchSession) -> String| distinct(results.sessions.iter().map(what)).join(", ");
-    let processors = of(|session| session.machine.processors.to_string());
-    let kernels = of(|session| session.machine.kernel.clone());
-    let versions = of(|session| session.program.clone());
+    let listed = |fact: fn(&BenchSession) -> String| distinct(results.sessions.iter().map(fact)).join(", ");
+    let processors = listed(|session| session.machine.processors.to_string());
+    let kernels = listed(|session| session.machine.kernel.clone());
+    let versions = listed(|session| session.program.clone());
     let word = if processors == "1" { "processor" } else { "processors" };
     let facts = format!("{processors} {word}; {kernels}; packfs {versions}.");
     std::iter::once(facts).chain(warning(&results.spreads())).collect()
@@ -88,7 +88,7 @@ pub(super) fn overview(results: &BenchResults) -> ReportSection {
     ReportSection {
         title: "How it was measured".into(),
         sentences: method(results),
-        tables: std::iter::once(sessions(results)).chain(settings(results)).collect(),
+        tables: std::iter::once(sessions_table(results)).chain(settings_table(results)).collect(),
         ..ReportSection::default()
     }
 }
@@ -103,7 +103,7 @@ fn method(results: &BenchResults) -> Vec<String> {
     let mut sentences = vec![format!(
         "{} measured, with {samples} {} in total, in rounds of random order. Values are medians; MB are millions of \
          bytes; the spread is 1.4826 times the median absolute deviation.",
-        cells(spreads.len(), "was", "were"),
+        counted_cells(spreads.len(), "was", "were"),
         if samples == 1 { "sample" } else { "samples" }
     )];
     sentences.extend(repeated(results));
@@ -111,26 +111,26 @@ fn method(results: &BenchResults) -> Vec<String> {
 }
 
 /// Formats a number of cells with its verb: `1 cell was`, `2 cells were`.
-fn cells(count: usize, one: &str, more: &str) -> String {
+fn counted_cells(count: usize, one: &str, more: &str) -> String {
     if count == 1 { format!("1 cell {one}") } else { format!("{count} cells {more}") }
 }
 
 /// Returns a warning if samples vary too much.
 fn warning(spreads: &[SampleSpread]) -> Option<String> {
-    let of = |few: bool| spreads.iter().filter(move |spread| spread.is_wide && (spread.count < 3) == few);
-    let worst = of(false).filter_map(|spread| spread.worst).reduce(f64::max);
+    let wide = |few: bool| spreads.iter().filter(move |spread| spread.is_wide && (spread.count < 3) == few);
+    let worst = wide(false).filter_map(|spread| spread.worst).reduce(f64::max);
     let varied = worst.map(|worst| {
         format!(
             "{} by more than 5 % (up to {} %): smaller differences mean nothing. Measure again on an idle machine.",
-            cells(of(false).count(), "varies", "vary"),
-            three(100.0 * worst)
+            counted_cells(wide(false).count(), "varies", "vary"),
+            three_digits(100.0 * worst)
         )
     });
-    let few = of(true).count();
+    let few = wide(true).count();
     let few = (few > 0).then(|| {
         format!(
             "{} fewer than three samples, so the noise is unknown. Measure with --runs 3 or more.",
-            cells(few, "has", "have")
+            counted_cells(few, "has", "have")
         )
     });
     let warnings: Vec<String> = varied.into_iter().chain(few).collect();
@@ -142,32 +142,31 @@ fn repeated(results: &BenchResults) -> Option<String> {
     let apart = &results.disagreements;
     let farthest = apart.iter().max_by(|a, b| a.factor.ln().abs().total_cmp(&b.factor.ln().abs()));
     let more = farthest.map_or(String::new(), |one| {
-        let what = &one.what;
-        let factor = three(one.factor);
+        let cell = &one.cell;
+        let factor = three_digits(one.factor);
         format!(
-            " The largest difference: {what} is {factor} times as fast in the later session. Possible causes are other \
+            " The largest difference: {cell} is {factor} times as fast in the later session. Possible causes are other \
              work on the machine, another machine, frequency or version; see the table of sessions."
         )
     });
     (results.repeated > 0).then(|| {
         format!(
             "{} measured in more than one session; the medians of {} differ by more than 5 %.{more}",
-            cells(results.repeated, "was", "were"),
+            counted_cells(results.repeated, "was", "were"),
             apart.len()
         )
     })
 }
 
-/// Table of other settings that affect results.
-fn settings(results: &BenchResults) -> Option<ReportTable> {
-    let of = |session: &BenchSession| {
-        let rows = session
-            .settings
-            .iter()
-            .map(|(name, value)| [&session.session, name, value].map(|text| text.as_str().into()));
-        rows.map(Vec::from).collect::<Vec<Vec<TableValue>>>()
-    };
-    let rows: Vec<Vec<TableValue>> = results.sessions.iter().flat_map(of).collect();
+/// Makes the table of other settings that affect results.
+fn settings_table(results: &BenchResults) -> Option<ReportTable> {
+    let mut rows = Vec::new();
+    for session in &results.sessions {
+        let settings = session.settings.iter();
+        rows.extend(
+            settings.map(|(name, value)| [&session.session, name, value].map(|text| text.as_str().into()).into()),
+        );
+    }
     (!rows.is_empty()).then(|| table("settings", "Settings", ["session", "setting", "value"], rows))
 }
 

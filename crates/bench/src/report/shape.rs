@@ -7,6 +7,7 @@ use crate::build::BuildProgram;
 use crate::results::TrialRow;
 use crate::stats::SampleSummary;
 
+/// Creates a table.
 pub(super) fn table<const N: usize>(
     id: &str,
     title: &str,
@@ -17,7 +18,7 @@ pub(super) fn table<const N: usize>(
 }
 
 /// Creates a table of trials. Each row ends with the costs and the spread.
-pub(super) fn timed<'r, const N: usize, K: 'r>(
+pub(super) fn trial_table<'r, const N: usize, K: 'r>(
     id: &str,
     title: &str,
     columns: [TableColumn; N],
@@ -33,7 +34,7 @@ pub(super) fn timed<'r, const N: usize, K: 'r>(
         let costs = [
             TableValue::Number(row.cpu),
             row.peak_memory.map_or(TableValue::None, |bytes| TableValue::Whole(bytes >> 20)),
-            spread(&row.time),
+            spread_percent(&row.time),
             TableValue::Whole(row.time.count as u64),
         ];
         values.into_iter().chain(costs).collect()
@@ -43,7 +44,7 @@ pub(super) fn timed<'r, const N: usize, K: 'r>(
 }
 
 /// Formats a spread in percent; blank for a single sample.
-pub(super) fn spread(summary: &SampleSummary) -> TableValue {
+pub(super) fn spread_percent(summary: &SampleSummary) -> TableValue {
     summary.spread().map(|spread| 100.0 * spread).into()
 }
 
@@ -54,7 +55,7 @@ pub(super) fn slug(text: &str) -> String {
 }
 
 /// Returns the codec, with the program unless that is packfs.
-pub(super) fn whose(tool: &str, codec: &str) -> String {
+pub(super) fn tool_and_codec(tool: &str, codec: &str) -> String {
     if tool == BuildProgram::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
 }
 
@@ -64,14 +65,16 @@ pub(super) fn listed_features(features: &str) -> String {
 }
 
 /// Returns the part of a digest that distinguishes data sets with the same name.
-pub(super) fn short(digest: &str) -> &str {
+pub(super) fn short_digest(digest: &str) -> &str {
     digest.get(..4).unwrap_or(digest)
 }
 
+/// Creates an axis; `log` is true for a logarithmic scale.
 pub(super) fn axis(title: &str, log: bool) -> ChartAxis {
     ChartAxis { title: title.into(), log }
 }
 
+/// Creates a measured series.
 pub(super) fn series<P: Into<ChartPoint>>(name: &str, points: impl IntoIterator<Item = P>) -> ChartSeries {
     let points = points.into_iter().map(Into::into).collect();
     ChartSeries { name: name.into(), role: SeriesRole::Measured, hollow: false, recommended: false, points }
@@ -82,13 +85,8 @@ pub(super) fn guide<P: Into<ChartPoint>>(name: &str, points: impl IntoIterator<I
     ChartSeries { role: SeriesRole::Guide, ..series(name, points) }
 }
 
-/// Creates the model of the measured series with the same name.
-pub(super) fn modelled(name: &str, points: impl IntoIterator<Item = (ChartX, f64)>) -> ChartSeries {
-    ChartSeries { role: SeriesRole::Model, ..series(name, points) }
-}
-
 /// Creates a series of published figures.
-pub(super) fn published(name: &str, points: impl IntoIterator<Item = (ChartX, f64)>) -> ChartSeries {
+pub(super) fn published_series(name: &str, points: impl IntoIterator<Item = (ChartX, f64)>) -> ChartSeries {
     ChartSeries { role: SeriesRole::Published, ..series(name, points) }
 }
 
@@ -97,7 +95,8 @@ pub(super) fn has_points(chart: &ReportChart) -> bool {
     chart.series.iter().any(|series| series.role == SeriesRole::Measured && !series.points.is_empty())
 }
 
-pub(super) fn name(text: &str) -> ChartX {
+/// Creates the horizontal position of a name.
+pub(super) fn name_x(text: &str) -> ChartX {
     ChartX::Name(text.to_owned())
 }
 

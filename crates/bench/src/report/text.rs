@@ -4,40 +4,43 @@ use std::fmt::Write as _;
 
 use super::model::{BenchReport, ReportTable};
 
-/// Returns all tables of measurements with their sentences.
+/// Maximum number of characters in a line of text.
+const LINE_WIDTH: usize = 120;
+
+/// Returns all sentences and tables for a terminal.
 pub fn text(report: &BenchReport) -> String {
-    let mut out: String = report.about.iter().map(|sentence| wrapped(sentence, 120)).collect();
+    let mut out: String = report.about.iter().map(|sentence| wrapped(sentence)).collect();
     for section in report.sections.iter().filter(|section| section.has_words()) {
         // Writing to a String cannot fail.
         let _ = write!(out, "{}{}\n\n", if out.is_empty() { "" } else { "\n" }, section.title);
         for sentence in &section.sentences {
-            out.push_str(&wrapped(sentence, 120));
+            out.push_str(&wrapped(sentence));
         }
         if !section.sentences.is_empty() && !section.tables.is_empty() {
             out.push('\n');
         }
         for (at, table) in section.tables.iter().enumerate() {
             out.push_str(if at > 0 { "\n" } else { "" });
-            out.push_str(&one(table));
+            out.push_str(&table_text(table));
         }
         for (at, note) in section.notes.iter().enumerate() {
             out.push_str(if at == 0 && !section.tables.is_empty() { "\n" } else { "" });
-            out.push_str(&wrapped(note, 120));
+            out.push_str(&wrapped(note));
         }
     }
     out
 }
 
-fn one(table: &ReportTable) -> String {
+fn table_text(table: &ReportTable) -> String {
     let numeric = table.numeric();
-    let at: Vec<usize> = (0..table.columns.len()).filter(|at| !table.columns[*at].wide).collect();
-    let mut lines: Vec<Vec<String>> = vec![at.iter().map(|at| table.columns[*at].name.clone()).collect()];
-    lines.extend(table.rows.iter().map(|row| at.iter().map(|at| row[*at].show()).collect()));
+    let columns: Vec<usize> = (0..table.columns.len()).filter(|at| !table.columns[*at].wide).collect();
+    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|at| table.columns[*at].name.clone()).collect()];
+    lines.extend(table.rows.iter().map(|row| columns.iter().map(|at| row[*at].shown()).collect()));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..at.len()).map(width).collect();
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let mut out = String::new();
     for line in &lines {
-        let cells = line.iter().zip(&widths).zip(&at).map(|((text, width), at)| match numeric[*at] {
+        let cells = line.iter().zip(&widths).zip(&columns).map(|((text, width), at)| match numeric[*at] {
             true => format!("{text:>width$}"),
             false => format!("{text:<width$}"),
         });
@@ -46,12 +49,13 @@ fn one(table: &ReportTable) -> String {
     out
 }
 
-fn wrapped(text: &str, width: usize) -> String {
+/// Breaks a paragraph into lines.
+fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut used = 0;
     for word in text.split(' ') {
         let len = word.chars().count();
-        if used > 0 && used + 1 + len > width {
+        if used > 0 && used + 1 + len > LINE_WIDTH {
             out.push('\n');
             used = 0;
         }

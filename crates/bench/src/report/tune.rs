@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::commands::shell;
+use super::commands::shell_line;
 use super::model::{
     BenchReport, ChartForm, ChartSeries, ChartX, ReportChapter, ReportChart, ReportSection, TableColumn, TableValue,
 };
@@ -14,13 +14,13 @@ use crate::results::BenchResults;
 use crate::tune::choose::{TuneGoal, front, most_different};
 use crate::tune::predict::ImagePrediction;
 use crate::tune::{TuneResult, TuneSettings};
-use crate::units::{size, three};
+use crate::units::{short_size, three_digits};
 
 impl BenchReport {
     /// Creates the report of a tuning run.
     pub fn of_tuning(tuning: &TuneResult) -> Self {
-        let mut sections = vec![chosen(tuning)];
-        sections.extend(tried(&tuning.predictions, tuning.choice.index()));
+        let mut sections = vec![choice_section(tuning)];
+        sections.extend(candidates_section(&tuning.predictions, tuning.choice.index()));
         BenchReport { title: format!("packfs tune {}", tuning.source), sections, ..BenchReport::default() }
     }
 
@@ -32,18 +32,14 @@ impl BenchReport {
         self.about.push(format!("{cpu}, {processors} {word}; {kernel}; packfs {version}; {}.", date(time)));
         self
     }
-}
 
-impl BenchReport {
     /// Creates the report of `bench --quick`: codecs, and ways to build an image.
     pub fn of_quick(results: &BenchResults, predictions: &[ImagePrediction]) -> Self {
         let mut report = BenchReport::of(results);
-        report.sections.extend(tried(predictions, None));
-        report.in_order()
+        report.sections.extend(candidates_section(predictions, None));
+        report.sorted_by_chapter()
     }
-}
 
-impl BenchReport {
     /// Returns the part that fits a terminal: the sentences, the command, and the front.
     pub fn brief(mut self) -> Self {
         for section in &mut self.sections {
@@ -55,61 +51,61 @@ impl BenchReport {
     }
 }
 
-fn chosen(tuning: &TuneResult) -> ReportSection {
+fn choice_section(tuning: &TuneResult) -> ReportSection {
     let mut sentences = Vec::new();
     if let Some((best, within)) = tuning.chosen() {
         if !within {
-            sentences.push(format!("No settings are within the limits ({}).", limits(tuning)));
+            sentences.push(format!("No settings are within the limits ({}).", describe_limits(tuning)));
         }
-        let what = match tuning.goal {
+        let best_at = match tuning.goal {
             TuneGoal::Size => "The smallest image",
             TuneGoal::Speed => "The shortest build",
             TuneGoal::Read => "The fastest reads",
             TuneGoal::Balanced => "The best balance of size, build time and read speed",
         };
-        let what = if within { what } else { "The nearest to them" };
-        let how = if best.measured { "Measured" } else { "Predicted" };
+        let subject = if within { best_at } else { "The nearest to them" };
+        let origin = if best.measured { "Measured" } else { "Predicted" };
         sentences.push(format!(
-            "{what}: {}. {how}: {} MB ({} % of the files), built in {} s ({} s of processor time), read at {} MB/s by one \
-             thread, and {} ms for 4 KiB at a random place.",
-            words(&best.settings),
-            three(best.size as f64 / 1e6),
-            three(100.0 * best.size as f64 / (tuning.bytes as f64).max(1.0)),
-            three(best.seconds),
-            three(best.cpu_seconds),
-            three(best.read_speed),
-            three(best.random_read)
+            "{subject}: {}. {origin}: {} MB ({} % of the files), built in {} s ({} s of processor time), read at {} \
+             MB/s by one thread, and {} ms for 4 KiB at a random place.",
+            describe_settings(&best.settings),
+            three_digits(best.size as f64 / 1e6),
+            three_digits(100.0 * best.size as f64 / (tuning.bytes as f64).max(1.0)),
+            three_digits(best.seconds),
+            three_digits(best.cpu_seconds),
+            three_digits(best.read_speed),
+            three_digits(best.random_read)
         ));
     }
     // A table, because a sentence would be wrapped.
-    let command = vec![vec![TableValue::Command(shell(tuning.command.iter().map(OsString::as_os_str)))]];
+    let command = vec![vec![TableValue::Command(shell_line(tuning.command.iter().map(OsString::as_os_str)))]];
     let tables = vec![table("tune-command", "The command that builds it", ["command"], command)];
     let title = format!("Packing {}", tuning.source);
     ReportSection { chapter: ReportChapter::Settings, title, sentences, tables, ..ReportSection::default() }
 }
 
 /// Describes settings in a sentence.
-fn words(settings: &TuneSettings) -> String {
+fn describe_settings(settings: &TuneSettings) -> String {
     let format = if settings.format == "erofs" { "EROFS" } else { "SquashFS" };
     let blocks = if settings.format == "erofs" { "clusters" } else { "blocks" };
-    format!("{format} with {} in {blocks} of {}", settings.codec, size(settings.block as usize))
+    format!("{format} with {} in {blocks} of {}", settings.codec, short_size(settings.block as usize))
 }
 
-fn limits(tuning: &TuneResult) -> String {
+fn describe_limits(tuning: &TuneResult) -> String {
     let limits = &tuning.limits;
     // To the byte, because small limits would vanish in MB.
     let size = limits.size.map(|most| format!("at most {most} B"));
-    let time = limits.seconds.map(|most| format!("at most {} s", three(most)));
-    let read = limits.read.map(|least| format!("at least {} MB/s", three(least)));
+    let time = limits.seconds.map(|most| format!("at most {} s", three_digits(most)));
+    let read = limits.read.map(|least| format!("at least {} MB/s", three_digits(least)));
     [size, time, read].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Maximum number of settings in the table of those worth considering: more would not help the choice.
-const CONSIDERED: usize = 10;
+const MAX_CONSIDERED: usize = 10;
 
 /// Returns the section of all candidates: those worth considering as a table and charts, then everything on the page.
 /// The recommended one is marked.
-pub(super) fn tried(predictions: &[ImagePrediction], recommended: Option<usize>) -> Option<ReportSection> {
+fn candidates_section(predictions: &[ImagePrediction], recommended: Option<usize>) -> Option<ReportSection> {
     let on = front(predictions);
     let best: Vec<usize> = (0..predictions.len()).filter(|at| on[*at]).collect();
     let first_by = |cost: &dyn Fn(&ImagePrediction) -> f64| {
@@ -119,7 +115,7 @@ pub(super) fn tried(predictions: &[ImagePrediction], recommended: Option<usize>)
     let fastest_built = first_by(&|one| one.seconds)?;
     let fastest_read = first_by(&|one| -one.read_speed)?;
     let kept: Vec<usize> = [smallest, fastest_built, fastest_read].into_iter().chain(recommended).collect();
-    let mut considered = most_different(predictions, &best, &kept, CONSIDERED);
+    let mut considered = most_different(predictions, &best, &kept, MAX_CONSIDERED);
     // Because of limits, or of sizes that count as equal, others may beat the recommended one.
     considered.extend(recommended.filter(|at| !on[*at]));
     let mut rest: Vec<usize> = (0..predictions.len()).filter(|at| !considered.contains(at)).collect();
@@ -128,7 +124,7 @@ pub(super) fn tried(predictions: &[ImagePrediction], recommended: Option<usize>)
 
     let mut sentences = vec![summary(predictions, best.len(), [smallest, fastest_built, fastest_read])];
     if predictions.iter().any(|one| !one.measured) {
-        sentences.push(method());
+        sentences.push(METHOD.into());
     }
     let rows = |of: &[usize]| of.iter().map(|at| row(&predictions[*at])).collect();
     let mut worthwhile = table("tune-front", "Settings worth considering", columns(), rows(&considered));
@@ -142,11 +138,11 @@ pub(super) fn tried(predictions: &[ImagePrediction], recommended: Option<usize>)
     if !rest.is_empty() {
         tables.push(table("tune-rest", "The other settings", columns(), rows(&rest)));
     }
-    let shown = ChartPoints { predictions, recommended };
+    let charts = CandidateCharts { predictions, recommended };
     let charts = vec![
-        shown.against("tune-time", "Size and build time", "seconds to build", |one| (one.seconds, false)),
-        shown.against("tune-read", "Size and read speed", "MB/s of one thread", |one| (one.read_speed, true)),
-        shown.against("tune-random", "Size and time of a small read", "milliseconds for 4 KiB", |one| {
+        charts.size_against("tune-time", "Size and build time", "seconds to build", |one| (one.seconds, false)),
+        charts.size_against("tune-read", "Size and read speed", "MB/s of one thread", |one| (one.read_speed, true)),
+        charts.size_against("tune-random", "Size and time of a small read", "milliseconds for 4 KiB", |one| {
             (one.random_read, false)
         }),
     ];
@@ -165,25 +161,25 @@ pub(super) fn tried(predictions: &[ImagePrediction], recommended: Option<usize>)
 /// fastest to read.
 fn summary(predictions: &[ImagePrediction], unbeaten: usize, extremes: [usize; 3]) -> String {
     let [smallest, fastest_built, fastest_read] = extremes.map(|at| &predictions[at]);
-    let shown = if unbeaten > CONSIDERED { format!("; the {CONSIDERED} shown differ most") } else { String::new() };
+    let shown =
+        if unbeaten > MAX_CONSIDERED { format!("; the {MAX_CONSIDERED} shown differ most") } else { String::new() };
     format!(
         "{unbeaten} of {} settings are worth considering: no other is smaller, faster to build and faster to read at the \
          same time{shown}. The smallest is {} ({} MB), the fastest to build {} ({} s), the fastest to read {} ({} MB/s).",
         predictions.len(),
         smallest.settings,
-        three(smallest.size as f64 / 1e6),
+        three_digits(smallest.size as f64 / 1e6),
         fastest_built.settings,
-        three(fastest_built.seconds),
+        three_digits(fastest_built.seconds),
         fastest_read.settings,
-        three(fastest_read.read_speed)
+        three_digits(fastest_read.read_speed)
     )
 }
 
-fn method() -> String {
-    "Sizes and times are predictions from builds of a sample, and of everything with a fast codec. Times assume an idle \
-     machine; reads are those of packfs, from memory."
-        .into()
-}
+/// How predictions are made.
+const METHOD: &str = "\
+    Sizes and times are predictions from builds of a sample, and of everything with a fast codec. Times assume an \
+    idle machine; reads are those of packfs, from memory.";
 
 fn columns() -> [TableColumn; 9] {
     let of = TableColumn::of;
@@ -204,7 +200,7 @@ fn row(one: &ImagePrediction) -> Vec<TableValue> {
     vec![
         one.settings.format.as_str().into(),
         one.settings.codec.as_str().into(),
-        size(one.settings.block as usize).as_str().into(),
+        short_size(one.settings.block as usize).as_str().into(),
         TableValue::Number(one.size as f64 / 1e6),
         TableValue::Number(one.seconds),
         TableValue::Number(one.cpu_seconds),
@@ -214,15 +210,16 @@ fn row(one: &ImagePrediction) -> Vec<TableValue> {
     ]
 }
 
-/// Predictions that become points of the charts.
-struct ChartPoints<'p> {
+/// Predictions, for charts with a point for each.
+struct CandidateCharts<'p> {
     predictions: &'p [ImagePrediction],
     recommended: Option<usize>,
 }
 
-impl ChartPoints<'_> {
-    /// Makes a chart with a named point for each candidate, and a line along the front.
-    fn against(&self, id: &str, title: &str, x: &str, value: fn(&ImagePrediction) -> (f64, bool)) -> ReportChart {
+impl CandidateCharts<'_> {
+    /// Makes a chart with a named point for each candidate, and a line along the front. `value` returns the horizontal
+    /// position, and whether more is better.
+    fn size_against(&self, id: &str, title: &str, x: &str, value: fn(&ImagePrediction) -> (f64, bool)) -> ReportChart {
         let all = self.predictions;
         let point = |one: &ImagePrediction| (value(one).0, one.size as f64 / 1e6);
         // The front takes a cost, where less is better, and a gain, where more is better.

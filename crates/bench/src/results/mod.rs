@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys::{build, codec, read, split};
 use crate::record::{AnyKey, BenchSession, FailedCell, RecordLine, RecordedKey, ResultsFile};
-use crate::stats::SampleSummary;
+use crate::stats::{SampleSummary, WIDE_SPREAD};
 
 pub use codecs::CodecRow;
-pub use trials::TrialRow;
+pub use trials::{BuildRow, ReadRow, SplitRow, TrialRow};
 
 /// Results of one or more files. Rows are sorted by key.
 #[derive(Debug, Clone, Default)]
@@ -20,30 +20,27 @@ pub struct BenchResults {
     /// Codecs on blocks.
     pub codecs: Vec<CodecRow>,
     /// Images built.
-    pub builds: Vec<TrialRow<build::BuildKey>>,
+    pub builds: Vec<BuildRow>,
     /// Images read.
-    pub reads: Vec<TrialRow<read::ReadKey>>,
+    pub reads: Vec<ReadRow>,
     /// Dumps split and joined.
-    pub splits: Vec<TrialRow<split::SplitKey>>,
+    pub splits: Vec<SplitRow>,
     /// Cells that failed and were never measured.
     pub failures: Vec<FailedCell>,
     /// Cells measured in several sessions whose medians differ by more than the spread.
-    pub disagreements: Vec<Disagreement>,
+    pub disagreements: Vec<SessionDisagreement>,
     /// Number of cells measured in several sessions.
     pub repeated: usize,
 }
 
 /// A cell on which two sessions disagree.
 #[derive(Debug, Clone)]
-pub struct Disagreement {
+pub struct SessionDisagreement {
     /// Description of the cell.
-    pub what: String,
+    pub cell: String,
     /// Median speed of the last session relative to the one before.
     pub factor: f64,
 }
-
-/// Minimum relative difference between sessions that disagree: as much as the spread at which samples count as wide.
-const AGREE: f64 = 0.05;
 
 /// Samples of a cell by session, in file order.
 type SamplesBySession<'l, S> = Vec<(&'l str, Vec<&'l S>)>;
@@ -75,11 +72,15 @@ impl BenchResults {
 
     /// Returns the spread of every row.
     pub fn spreads(&self) -> Vec<SampleSpread> {
-        let codecs = self.codecs.iter().map(|row| SampleSpread::of(std::iter::once(&row.encode).chain(&row.decode)));
         let builds = self.builds.iter().map(|row| &row.time);
-        let trials =
-            builds.chain(self.reads.iter().map(|row| &row.time)).chain(self.splits.iter().map(|row| &row.time));
-        codecs.chain(trials.map(|time| SampleSpread::of(std::iter::once(time)))).collect()
+        let reads = self.reads.iter().map(|row| &row.time);
+        let splits = self.splits.iter().map(|row| &row.time);
+        let mut spreads = Vec::new();
+        for row in &self.codecs {
+            spreads.push(SampleSpread::of(std::iter::once(&row.encode).chain(&row.decode)));
+        }
+        spreads.extend(builds.chain(reads).chain(splits).map(|time| SampleSpread::of(std::iter::once(time))));
+        spreads
     }
 
     /// Returns the rows of one kind, each from the last session that has samples of it.
@@ -94,20 +95,20 @@ impl BenchResults {
         K::Sample: 'l,
     {
         let mut rows = Vec::new();
-        for (key, sessions) in by_cell::<K>(lines) {
+        for (key, sessions) in samples_by_cell::<K>(lines) {
             if let [.., (_, before), (_, last)] = &sessions[..] {
-                self.compare(key, before, last);
+                self.compare_sessions(key, before, last);
             }
             let Some((session, samples)) = sessions.last() else { continue };
             seen.sessions.insert(session);
-            seen.keys.insert(key.clone().any());
+            seen.keys.insert(key.clone().into_any());
             rows.extend(row(key.clone(), session, samples));
         }
         rows
     }
 
     /// Compares the medians of two sessions for one cell.
-    fn compare<K: RecordedKey>(&mut self, key: &K, before: &[&K::Sample], last: &[&K::Sample]) {
+    fn compare_sessions<K: RecordedKey>(&mut self, key: &K, before: &[&K::Sample], last: &[&K::Sample]) {
         let median = |samples: &[&K::Sample]| {
             let seconds: Vec<f64> = samples.iter().map(|sample| K::seconds(sample)).collect();
             SampleSummary::of(&seconds).map(|summary| summary.median)
@@ -115,14 +116,15 @@ impl BenchResults {
         let Some((before, last)) = median(before).zip(median(last)) else { return };
         self.repeated += 1;
         let factor = before / last;
-        if !(1.0 - AGREE..=1.0 + AGREE).contains(&factor) {
-            self.disagreements.push(Disagreement { what: key.to_string(), factor });
+        // The same limit as for the samples of one session.
+        if !(1.0 - WIDE_SPREAD..=1.0 + WIDE_SPREAD).contains(&factor) {
+            self.disagreements.push(SessionDisagreement { cell: key.to_string(), factor });
         }
     }
 }
 
 /// Returns the samples of every cell of one kind, by session.
-fn by_cell<'l, K>(lines: &[&'l RecordLine]) -> BTreeMap<&'l K, SamplesBySession<'l, K::Sample>>
+fn samples_by_cell<'l, K>(lines: &[&'l RecordLine]) -> BTreeMap<&'l K, SamplesBySession<'l, K::Sample>>
 where
     K: RecordedKey + 'l,
     K::Sample: 'l,
@@ -145,7 +147,7 @@ where
     K: RecordedKey + 'l,
     K::Sample: 'l,
 {
-    by_cell::<K>(lines).into_iter().filter_map(|(key, mut sessions)| Some((key, sessions.pop()?))).collect()
+    samples_by_cell::<K>(lines).into_iter().filter_map(|(key, mut sessions)| Some((key, sessions.pop()?))).collect()
 }
 
 /// Spread of the samples of a cell.
@@ -285,8 +287,8 @@ pub(crate) mod tests {
         lines.push(line("two", "root", "zstd:3", 131_072, 1, (40_000_000, 505, Some(150))));
         let results = BenchResults::of(&[ResultsFile { lines, ..ResultsFile::default() }]);
         assert_eq!((results.repeated, results.disagreements.len()), (2, 1));
-        let Disagreement { what, factor } = &results.disagreements[0];
-        assert_eq!((what.as_str(), *factor), ("lz4 on root in blocks of 128K", 2.0));
+        let SessionDisagreement { cell, factor } = &results.disagreements[0];
+        assert_eq!((cell.as_str(), *factor), ("lz4 on root in blocks of 128K", 2.0));
         let row = results.codecs.iter().find(|row| row.session == "two").unwrap();
         assert!((row.encode.median - 0.101).abs() < 1e-12);
     }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::keys::build::BuildKey;
+use crate::keys::read::ReadKey;
+use crate::keys::split::SplitKey;
 use crate::sample::TrialSample;
 use crate::stats::SampleSummary;
 
@@ -25,6 +28,13 @@ pub struct TrialRow<K> {
     /// Median seconds of each stage, summed over all threads.
     pub stages: BTreeMap<String, f64>,
 }
+
+/// Builds of an image.
+pub type BuildRow = TrialRow<BuildKey>;
+/// Reads of an image.
+pub type ReadRow = TrialRow<ReadKey>;
+/// Splits, joins or checks of a dump.
+pub type SplitRow = TrialRow<SplitKey>;
 
 impl<K> TrialRow<K> {
     pub(super) fn of(key: K, session: &str, samples: &[&TrialSample]) -> Option<Self> {

@@ -26,6 +26,7 @@ pub enum DiskProfile {
     Disks(Vec<DiskSpec>),
 }
 
+/// The profile of directories as text.
 const DIRECTORIES: &str = "directories";
 
 impl DiskProfile {
@@ -77,7 +78,7 @@ impl FromStr for DiskProfile {
         if text == DIRECTORIES {
             return Ok(DiskProfile::Directories);
         }
-        let disks = text.split(',').map(disk).collect::<Option<Vec<DiskSpec>>>().ok_or_else(|| {
+        let disks = text.split(',').map(parse_disk).collect::<Option<Vec<DiskSpec>>>().ok_or_else(|| {
             Error::Usage(format!(
                 "{text}: no speeds of disks; accepted: MB a second as in 50 (all disks), 50,50,200 (these), or 50,50@20 \
                  (the second fails after 20 MB)"
@@ -91,7 +92,7 @@ impl FromStr for DiskProfile {
     }
 }
 
-fn disk(text: &str) -> Option<DiskSpec> {
+fn parse_disk(text: &str) -> Option<DiskSpec> {
     // A split over a disk of 0 MB/s would never end.
     let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
     match text.split_once('@') {
@@ -101,18 +102,18 @@ fn disk(text: &str) -> Option<DiskSpec> {
 }
 
 /// Returns the total speed of all disks in bytes per second.
-pub(crate) fn sum(disks: &[DiskSpec]) -> f64 {
+pub(crate) fn total_speed(disks: &[DiskSpec]) -> f64 {
     disks.iter().map(|disk| f64::from(disk.speed) * 1e6).sum()
 }
 
 /// Returns the seconds to store this many bytes if every disk is busy until the end.
-pub(crate) fn shared(disks: &[DiskSpec], stored: u64) -> f64 {
-    stored as f64 / sum(disks)
+pub(crate) fn seconds_shared(disks: &[DiskSpec], stored: u64) -> f64 {
+    stored as f64 / total_speed(disks)
 }
 
 /// Returns the seconds to store this many bytes in ranges of equal length, one for each disk, which are assumed to
 /// compress alike.
-pub(crate) fn ranges(disks: &[DiskSpec], stored: u64) -> f64 {
+pub(crate) fn seconds_in_ranges(disks: &[DiskSpec], stored: u64) -> f64 {
     // Each disk gets as much as any other, so the slowest ends last.
     let slowest = disks.iter().map(|disk| disk.speed).min().unwrap_or(0);
     stored as f64 / disks.len() as f64 / (f64::from(slowest) * 1e6)
@@ -147,8 +148,8 @@ mod tests {
     #[test]
     fn times_are_those_computed_by_hand() {
         let disks = "100,100,100,400".parse::<DiskProfile>().unwrap().disks(4).unwrap();
-        assert_eq!(sum(&disks), 700e6);
-        assert_eq!(ranges(&disks, 100_000_000), 0.25);
-        assert!((shared(&disks, 100_000_000) - 1.0 / 7.0).abs() < 1e-12);
+        assert_eq!(total_speed(&disks), 700e6);
+        assert_eq!(seconds_in_ranges(&disks, 100_000_000), 0.25);
+        assert!((seconds_shared(&disks, 100_000_000) - 1.0 / 7.0).abs() < 1e-12);
     }
 }

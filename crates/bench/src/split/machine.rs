@@ -15,8 +15,7 @@ use super::source::digest;
 use super::{DiskSpec, SplitCell, SplitProgram, SplitWork};
 use crate::executor::{CellExecutor, MeasuredCell};
 use crate::program::{self, ProgramRun};
-use crate::sample::PassTiming;
-use crate::sample::TrialSample;
+use crate::sample::{PassTiming, TrialSample};
 use crate::scratch::ScratchDir;
 use crate::{Error, Result};
 
@@ -46,26 +45,28 @@ impl SplitMachine {
 
     fn split_to_disks(&self, cell: &SplitCell, disks: &[DiskSpec]) -> Result<TrialSample> {
         let dir = ScratchDir::new(Some(&self.scratch), None)?;
-        let start = |(at, disk): (usize, &DiskSpec)| {
-            let path = dir.path().join(format!("disk{}", at + 1));
-            SimulatedDisk::start(&path, *disk).map_err(Error::io(&path))
-        };
         // All disks have a reader before the program starts, because opening a FIFO waits for one.
-        let sinks = disks.iter().enumerate().map(start).collect::<Result<Vec<SimulatedDisk>>>()?;
-        let paths: Vec<&Path> = sinks.iter().map(SimulatedDisk::path).collect();
+        let mut running = Vec::new();
+        for (number, disk) in (1..).zip(disks) {
+            let path = dir.path().join(format!("disk{number}"));
+            running.push(SimulatedDisk::start(&path, *disk).map_err(Error::io(&path))?);
+        }
+        let paths: Vec<&Path> = running.iter().map(SimulatedDisk::path).collect();
         let mut command = cell.tool.split(&cell.codec, &cell.source.path, &paths);
         let begun = Instant::now();
-        let done = run(cell, &mut command)?;
-        // Includes the time to drain the disk's cache.
-        let finish = |sink: SimulatedDisk| sink.finish().map_err(Error::io(dir.path()));
-        let taken = sinks.into_iter().map(finish).collect::<Result<Vec<u64>>>()?;
-        done.trial(cell, begun.elapsed(), taken.iter().sum())
+        let sample = run_split(cell, &mut command)?;
+        let mut made = 0;
+        for disk in running {
+            // Part of the time: the disk still drains its cache.
+            made += disk.finish().map_err(Error::io(dir.path()))?;
+        }
+        Ok(with_disks(sample, begun.elapsed(), made))
     }
 
     fn split_to_files(&self, cell: &SplitCell, parts: &PartPaths) -> Result<TrialSample> {
         let mut command = cell.tool.split(&cell.codec, &cell.source.path, &parts.paths);
         let begun = Instant::now();
-        let done = run(cell, &mut command)?;
+        let sample = run_split(cell, &mut command)?;
         let mut made = 0;
         for path in &parts.paths {
             // packfs has already flushed its parts; for others, flushing is part of the work.
@@ -73,7 +74,7 @@ impl SplitMachine {
             file.sync_all().map_err(Error::io(path))?;
             made += file.metadata().map_err(Error::io(path))?.len();
         }
-        done.trial(cell, begun.elapsed(), made)
+        Ok(with_disks(sample, begun.elapsed(), made))
     }
 
     /// Times the join or check of new parts, which are not in the page cache because packfs drops them.
@@ -91,7 +92,7 @@ impl SplitMachine {
         if cell.work == SplitWork::Join && digest(&joined)? != cell.source.digest {
             return Err(Error::Damage(cell.key().to_string()));
         }
-        Ok(trial(cell, &ran, ran.time, 0))
+        Ok(program_sample(cell, &ran))
     }
 }
 
@@ -112,31 +113,26 @@ struct PartPaths {
 
 impl PartPaths {
     fn new(directories: &[PathBuf], count: usize) -> Result<Self> {
-        let folder = |dir: &PathBuf| ScratchDir::new(Some(dir), None);
-        let folders = directories.iter().take(count).map(folder).collect::<Result<Vec<ScratchDir>>>()?;
-        let path = |(at, folder): (usize, &ScratchDir)| folder.path().join(format!("part{}", at + 1));
-        let paths = folders.iter().cycle().take(count).enumerate().map(path).collect();
+        let mut folders = Vec::new();
+        for dir in directories.iter().take(count) {
+            folders.push(ScratchDir::new(Some(dir), None)?);
+        }
+        let numbered = (1..=count).zip(folders.iter().cycle());
+        let paths = numbered.map(|(number, folder)| folder.path().join(format!("part{number}"))).collect();
         Ok(PartPaths { paths, _folders: folders })
     }
 }
 
-/// Result of a program that split, and packfs's summary.
-struct FinishedSplit {
-    ran: ProgramRun,
-    stages: BTreeMap<String, f64>,
+/// Returns the sample of a program alone, without output.
+fn program_sample(cell: &SplitCell, ran: &ProgramRun) -> TrialSample {
+    let bytes = cell.source.bytes;
+    TrialSample { time: ran.time, bytes, made: 0, peak_memory: ran.peak_memory, stages: BTreeMap::new() }
 }
 
-impl FinishedSplit {
-    fn trial(self, cell: &SplitCell, wall: Duration, made: u64) -> Result<TrialSample> {
-        // The elapsed time includes waiting for disks; processor time is that of the program alone.
-        let time = PassTiming { cpu: self.ran.time.cpu, ..PassTiming::of(wall, Duration::ZERO) };
-        Ok(TrialSample { stages: self.stages, ..trial(cell, &self.ran, time, made) })
-    }
-}
-
-fn trial(cell: &SplitCell, ran: &ProgramRun, time: PassTiming, made: u64) -> TrialSample {
-    let stages = BTreeMap::new();
-    TrialSample { time, bytes: cell.source.bytes, made, peak_memory: ran.peak_memory, stages }
+/// Returns the sample with the disks: `wall` includes waiting for them, processor time is that of the program alone.
+fn with_disks(sample: TrialSample, wall: Duration, made: u64) -> TrialSample {
+    let time = PassTiming { cpu: sample.time.cpu, ..PassTiming::of(wall, Duration::ZERO) };
+    TrialSample { time, made, ..sample }
 }
 
 /// Fields of `packfs split --json` that are used here.
@@ -148,20 +144,20 @@ struct SplitSummary {
 
 /// Runs the program that splits. If the profile has a failing disk, packfs may report a failure, provided that the dump
 /// is complete.
-fn run(cell: &SplitCell, command: &mut Command) -> Result<FinishedSplit> {
+fn run_split(cell: &SplitCell, command: &mut Command) -> Result<TrialSample> {
     if cell.tool.program != SplitProgram::Packfs {
-        return Ok(FinishedSplit { ran: program::run(command, false)?, stages: BTreeMap::new() });
+        return Ok(program_sample(cell, &program::run(command, false)?));
     }
-    let may_tell = cell.profile.fails();
-    let good = |status: ExitStatus| status.success() || may_tell && status.code() == Some(1);
-    let ran = program::run_where(command, Stdio::null(), true, good)?;
+    let may_fail = cell.profile.fails();
+    let is_good = |status: ExitStatus| status.success() || may_fail && status.code() == Some(1);
+    let ran = program::run_where(command, Stdio::null(), true, is_good)?;
     let failed = |why: String| Error::Program { program: display(&cell.tool.path).to_string(), why };
     let summary: SplitSummary = serde_json::from_slice(&ran.output)
         .map_err(|error| failed(format!("what it printed is not understood: {error}")))?;
     if !summary.complete {
         return Err(failed("the dump is not complete".into()));
     }
-    Ok(FinishedSplit { ran, stages: summary.times })
+    Ok(TrialSample { stages: summary.times, ..program_sample(cell, &ran) })
 }
 
 #[cfg(test)]

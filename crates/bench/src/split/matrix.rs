@@ -28,23 +28,23 @@ impl SplitMatrix {
             for profile in &self.profiles {
                 let outputs = profile.outputs().map_or_else(|| self.outputs.clone(), |outputs| vec![outputs]);
                 for outputs in outputs {
-                    cells.extend(self.split(source, profile, outputs));
+                    cells.extend(self.split_cells(source, profile, outputs));
                 }
             }
-            cells.extend(self.restore(source));
+            cells.extend(self.restore_cells(source));
         }
         cells
     }
 
-    fn split(&self, source: &Arc<SplitSource>, profile: &DiskProfile, outputs: usize) -> Vec<SplitCell> {
+    fn split_cells(&self, source: &Arc<SplitSource>, profile: &DiskProfile, outputs: usize) -> Vec<SplitCell> {
         let pairs = self.tools.iter().flat_map(|tool| self.codecs.iter().map(move |codec| (tool, codec)));
-        let able = pairs.filter(|(tool, codec)| tool.can(codec, source, profile, outputs));
-        able.map(|(tool, codec)| cell(source, tool, codec, profile, outputs, SplitWork::Split)).collect()
+        let supported = pairs.filter(|(tool, codec)| tool.supports(codec, source, profile, outputs));
+        supported.map(|(tool, codec)| cell(source, tool, codec, profile, outputs, SplitWork::Split)).collect()
     }
 
     /// Returns the cells of joining and checking: from files, because pipes cannot be read twice, with the largest
     /// number of parts.
-    fn restore(&self, source: &Arc<SplitSource>) -> Vec<SplitCell> {
+    fn restore_cells(&self, source: &Arc<SplitSource>) -> Vec<SplitCell> {
         let fixed = self.profiles.iter().filter_map(DiskProfile::outputs);
         let any = self.outputs.iter().copied().filter(|_| self.profiles.iter().any(|one| one.outputs().is_none()));
         let Some(outputs) = fixed.chain(any).max() else { return Vec::new() };

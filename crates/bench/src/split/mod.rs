@@ -14,7 +14,7 @@ use crate::executor::MeasuredCell;
 
 pub use crate::keys::split::{SplitKey, SplitWork};
 pub use disks::{DiskProfile, DiskSpec};
-pub(crate) use disks::{ranges, shared, sum};
+pub(crate) use disks::{seconds_in_ranges, seconds_shared, total_speed};
 pub use machine::SplitMachine;
 pub use matrix::SplitMatrix;
 pub use source::SplitSource;

@@ -17,9 +17,9 @@ use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 use super::DiskSpec;
 
 /// Size of the disk's cache; by default, the largest pipe that users without privileges may have.
-const CACHE: usize = 1 << 20;
+const CACHE_LEN: usize = 1 << 20;
 /// Maximum bytes per read.
-const PIECE: usize = 256 << 10;
+const READ_LEN: usize = 256 << 10;
 const MB: u64 = 1_000_000;
 
 /// Computes when a disk of constant speed has written its data. Times are relative to any moment.
@@ -28,24 +28,24 @@ struct DiskPace {
     /// Bytes per second.
     speed: f64,
     /// Time when it has written everything so far; `None` at the beginning.
-    free: Option<Duration>,
+    idle_from: Option<Duration>,
 }
 
 impl DiskPace {
     fn new(disk: DiskSpec) -> Self {
-        DiskPace { speed: f64::from(disk.speed) * 1e6, free: None }
+        DiskPace { speed: f64::from(disk.speed) * 1e6, idle_from: None }
     }
 
     /// Takes bytes at `now`, and returns when they are written. A disk that had to wait for data loses that time; one
     /// that had data, but was polled late, does not.
     fn take(&mut self, bytes: usize, now: Duration, waited: bool) -> Duration {
-        let begun = match self.free {
-            Some(free) if !waited => free,
-            Some(free) => free.max(now),
+        let begun = match self.idle_from {
+            Some(idle_from) if !waited => idle_from,
+            Some(idle_from) => idle_from.max(now),
             None => now,
         };
         let done = begun + Duration::from_secs_f64(bytes as f64 / self.speed);
-        self.free = Some(done);
+        self.idle_from = Some(done);
         done
     }
 }
@@ -56,6 +56,7 @@ pub(super) struct SimulatedDisk {
     path: PathBuf,
     /// Keeps the FIFO open until the program that writes to it has ended.
     keeper: Option<OwnedFd>,
+    /// Set to discard the rest of the input at full speed.
     hurry: Arc<AtomicBool>,
     reader: Option<JoinHandle<io::Result<u64>>>,
 }
@@ -70,10 +71,10 @@ impl SimulatedDisk {
         // From here on, the reader waits for data.
         fcntl_setfl(&pipe, OFlags::empty())?;
         // Larger pipes may not be permitted; then the cache is smaller.
-        let _ = fcntl_setpipe_size(&pipe, CACHE);
+        let _ = fcntl_setpipe_size(&pipe, CACHE_LEN);
         let hurry = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&hurry);
-        let reader = threads::named("packfs-disk").start(move || drain(&pipe, disk, &told))?;
+        let hurry_of_reader = Arc::clone(&hurry);
+        let reader = threads::named("packfs-disk").start(move || drain(&pipe, disk, &hurry_of_reader))?;
         Ok(SimulatedDisk { path: path.into(), keeper: Some(keeper), hurry, reader: Some(reader) })
     }
 
@@ -106,14 +107,14 @@ impl Drop for SimulatedDisk {
 /// Reads everything, at the disk's speed unless `hurry` is set.
 fn drain(pipe: &OwnedFd, disk: DiskSpec, hurry: &AtomicBool) -> io::Result<u64> {
     let null = File::options().write(true).open("/dev/null")?;
-    let most = disk.fails_after.map_or(u64::MAX, |after| u64::from(after) * MB);
+    let max_bytes = disk.fails_after.map_or(u64::MAX, |after| u64::from(after) * MB);
     let start = Instant::now();
     let mut pace = DiskPace::new(disk);
     let mut taken = 0;
-    while taken < most {
+    while taken < max_bytes {
         // Asked before the read, which waits: afterwards the answer is lost.
         let waited = ioctl_fionread(pipe)? == 0;
-        let len = usize::try_from(most - taken).map_or(PIECE, |left| left.min(PIECE));
+        let len = usize::try_from(max_bytes - taken).map_or(READ_LEN, |left| left.min(READ_LEN));
         // Without copying, to leave the processors to the measured program.
         let got = match splice(pipe, None, &null, None, len, SpliceFlags::MOVE) {
             Err(Errno::INTR) => continue,

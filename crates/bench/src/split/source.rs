@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use packfs_blocks::Digest;
 use packfs_image::name::display;
 
-use crate::corpus::INCOMPRESSIBLE;
+use crate::corpus::{INCOMPRESSIBLE, shown_name};
 use crate::memory::{MemoryReader, PageShares};
 use crate::{Error, Result};
 
-/// Bytes hashed at once.
-const PIECE: usize = 1 << 20;
+/// Bytes hashed at once. The digest is that of the digests of these pieces, so the length is a part of its definition.
+const PIECE_LEN: usize = 1 << 20;
 
 /// A file to split.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,21 +37,20 @@ impl SplitSource {
             let path = display(path);
             return Err(Error::Usage(format!("{path}: not a regular file: it has to be read again and again")));
         }
-        let name = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
         // An absolute path cannot be taken for an option.
-        Self::of(std::path::absolute(path).map_err(Error::io(path))?, name)
+        Self::of(std::path::absolute(path).map_err(Error::io(path))?, shown_name(path))
     }
 
     /// Creates a file of memory-like data.
     pub fn memory(path: PathBuf, bytes: u64, seed: u64, shares: PageShares) -> Result<Self> {
-        make(&path, bytes, seed, shares).map_err(Error::io(&path))?;
+        generate(&path, bytes, seed, shares).map_err(Error::io(&path))?;
         let name = if shares == PageShares::default() { "memory".into() } else { format!("memory ({shares})") };
         Self::of(path, name)
     }
 
     /// Creates a file of incompressible data.
     pub fn incompressible(path: PathBuf, bytes: u64, seed: u64) -> Result<Self> {
-        make(&path, bytes, seed, "random=1".parse()?).map_err(Error::io(&path))?;
+        generate(&path, bytes, seed, "random=1".parse()?).map_err(Error::io(&path))?;
         Self::of(path, INCOMPRESSIBLE.into())
     }
 
@@ -66,8 +65,8 @@ impl SplitSource {
     }
 }
 
-fn make(path: &Path, bytes: u64, seed: u64, shares: PageShares) -> io::Result<()> {
-    let mut file = BufWriter::with_capacity(PIECE, File::create_new(path)?);
+fn generate(path: &Path, bytes: u64, seed: u64, shares: PageShares) -> io::Result<()> {
+    let mut file = BufWriter::with_capacity(PIECE_LEN, File::create_new(path)?);
     io::copy(&mut MemoryReader::new(seed, shares).take(bytes), &mut file)?;
     file.flush()
 }
@@ -76,10 +75,10 @@ fn make(path: &Path, bytes: u64, seed: u64, shares: PageShares) -> io::Result<()
 pub(super) fn digest(path: &Path) -> Result<String> {
     let mut file = File::open(path).map_err(Error::io(path))?;
     let mut digests = Vec::new();
-    let mut piece = Vec::with_capacity(PIECE);
+    let mut piece = Vec::with_capacity(PIECE_LEN);
     loop {
         piece.clear();
-        (&mut file).take(PIECE as u64).read_to_end(&mut piece).map_err(Error::io(path))?;
+        (&mut file).take(PIECE_LEN as u64).read_to_end(&mut piece).map_err(Error::io(path))?;
         if piece.is_empty() {
             break;
         }

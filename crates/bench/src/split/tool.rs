@@ -27,7 +27,7 @@ pub struct SplitTool {
 }
 
 impl SplitTool {
-    /// Name in keys and tables.
+    /// Returns the name in keys and tables.
     pub fn name(&self) -> &'static str {
         match self.program {
             SplitProgram::Packfs => "packfs",
@@ -46,7 +46,7 @@ impl SplitTool {
     }
 
     /// Returns true if it supports a cell.
-    pub(super) fn can(&self, codec: &str, source: &SplitSource, profile: &DiskProfile, outputs: usize) -> bool {
+    pub(super) fn supports(&self, codec: &str, source: &SplitSource, profile: &DiskProfile, outputs: usize) -> bool {
         match self.program {
             SplitProgram::Packfs => true,
             SplitProgram::Nsplit => self.codec_option(codec).is_some(),
@@ -139,7 +139,7 @@ mod tests {
             (SplitProgram::Packfs, "zstd:1", &noise, &disks, 1, true),
         ] {
             let tool = SplitTool { program, path: "tool".into() };
-            assert_eq!(tool.can(codec, source, profile, outputs), can, "{program:?} {codec} {outputs}");
+            assert_eq!(tool.supports(codec, source, profile, outputs), can, "{program:?} {codec} {outputs}");
         }
     }
 }

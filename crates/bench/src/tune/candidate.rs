@@ -7,7 +7,7 @@ use packfs_image::build::AnyOptions;
 use packfs_image::erofs::Kernel;
 use serde::Serialize;
 
-use crate::units::size;
+use crate::units::short_size;
 
 /// A Linux that reads the images of the reference codecs.
 const WITH_ZSTD: Kernel = Kernel { major: 6, minor: 10 };
@@ -27,7 +27,7 @@ pub struct TuneSettings {
 impl fmt::Display for TuneSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TuneSettings { format, codec, block } = self;
-        write!(f, "{format} {codec} {}", size(*block as usize))
+        write!(f, "{format} {codec} {}", short_size(*block as usize))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Settings worth trying, and typical speeds of codecs.
 
 use packfs_codec::{Choice, Settings};
-
 use packfs_image::build::AnyOptions;
 
 use super::candidate::TuneCandidate;
@@ -17,17 +16,18 @@ pub const EROFS: &[&str] = &["lz4", "lz4hc:9", "lz4hc:12", "zstd:3", "zstd:9", "
 pub const EROFS_CLUSTERS: &[&str] = &["16K", "64K", "256K"];
 
 /// Returns the approximate speed on one core in MB/s, to plan the work. It does not affect results.
-pub(super) fn speed(candidate: &TuneCandidate) -> f64 {
-    let codec = by_codec(candidate.codec());
+pub(super) fn candidate_speed(candidate: &TuneCandidate) -> f64 {
+    let speed = codec_speed(candidate.codec());
     // Codecs that cannot fill a cluster by themselves need several attempts.
     match &candidate.options {
-        AnyOptions::Erofs(options) if !options.build.codec.fills() => codec / 3.0,
-        _ => codec,
+        AnyOptions::Erofs(options) if !options.build.codec.fills() => speed / 3.0,
+        _ => speed,
     }
 }
 
-/// Typical speeds on one core. [`share`] derives the lengths of samples from them, so changes affect predictions.
-fn by_codec(codec: &Choice) -> f64 {
+/// Returns the typical speed on one core in MB/s. [`sample_factor`] derives the lengths of samples from it, so changes
+/// affect predictions.
+fn codec_speed(codec: &Choice) -> f64 {
     match codec.settings() {
         Settings::None | Settings::Snappy | Settings::Lz4 { .. } => 200.0,
         Settings::Lzo { .. } if codec.gives_up_early() => 150.0,
@@ -55,14 +55,14 @@ fn by_codec(codec: &Choice) -> f64 {
 
 /// Returns the length of a candidate's sample as a multiple of the shortest: longer for faster codecs, so that all take
 /// about the same time, and twice as long for large blocks, because a sample has few of them.
-pub(super) fn share(candidate: &TuneCandidate) -> u64 {
-    let quickness = match by_codec(candidate.codec()) {
+pub(super) fn sample_factor(candidate: &TuneCandidate) -> u64 {
+    let quickness = match codec_speed(candidate.codec()) {
         ..15.0 => 1,
         15.0..60.0 => 2,
         _ => 4,
     };
-    if candidate.settings.block >= LARGE { 2 * quickness } else { quickness }
+    if candidate.settings.block >= MIN_LARGE_BLOCK { 2 * quickness } else { quickness }
 }
 
 /// Block size from which a sample has few blocks.
-const LARGE: u32 = 512 << 10;
+const MIN_LARGE_BLOCK: u32 = 512 << 10;

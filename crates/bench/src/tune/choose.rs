@@ -63,8 +63,8 @@ pub struct TuneLimits {
 
 impl TuneLimits {
     /// Returns the largest factor by which a limit is exceeded; at most 1 if all are met.
-    // Limits may be 0, but must not divide by it.
     fn excess(&self, prediction: &ImagePrediction) -> f64 {
+        // Limits may be 0, but must not divide by it.
         let size = self.size.map(|most| prediction.size as f64 / (most as f64).max(1.0));
         let seconds = self.seconds.map(|most| prediction.seconds / most.max(1e-9));
         let read = self.read.map(|least| least / prediction.read_speed.max(1e-9));
@@ -85,20 +85,23 @@ pub fn front(predictions: &[ImagePrediction]) -> Vec<bool> {
     (0..all.len()).map(on).collect()
 }
 
-/// Chooses at most `most` of the predictions `among`, in their order: those `kept`, then each time the one that differs
-/// most from all chosen before, by the factors between sizes, build times and read speeds.
+/// Chooses at most `count` of the predictions `among`, in their order: those `kept`, then each time the one that
+/// differs most from all chosen before, by the factors between sizes, build times and read speeds.
 pub(crate) fn most_different(
     predictions: &[ImagePrediction],
     among: &[usize],
     kept: &[usize],
-    most: usize,
+    count: usize,
 ) -> Vec<usize> {
     // As logarithms, a factor counts alike in bytes, seconds and MB/s.
-    let logs = |at: usize| costs(&predictions[at]).map(|cost| cost.max(1e-9).ln());
-    let apart = |a: usize, b: usize| -> f64 { logs(a).iter().zip(logs(b)).map(|(a, b)| (a - b).powi(2)).sum() };
+    let log_costs = |at: usize| costs(&predictions[at]).map(|cost| cost.max(1e-9).ln());
+    let distance = |a: usize, b: usize| -> f64 {
+        let squares = log_costs(a).into_iter().zip(log_costs(b)).map(|(a, b)| (a - b).powi(2));
+        squares.sum()
+    };
     let mut chosen: Vec<usize> = among.iter().copied().filter(|at| kept.contains(at)).collect();
-    while chosen.len() < most.min(among.len()) {
-        let nearest = |at: usize| chosen.iter().map(|other| apart(at, *other)).fold(f64::INFINITY, f64::min);
+    while chosen.len() < count.min(among.len()) {
+        let nearest = |at: usize| chosen.iter().map(|other| distance(at, *other)).fold(f64::INFINITY, f64::min);
         let left = among.iter().copied().filter(|at| !chosen.contains(at));
         let Some(next) = left.max_by(|a, b| nearest(*a).total_cmp(&nearest(*b))) else { break };
         chosen.push(next);
@@ -137,30 +140,25 @@ pub fn choose(predictions: &[ImagePrediction], goal: TuneGoal, limits: &TuneLimi
         return nearest.map_or(TuneChoice::Nothing, TuneChoice::Nearest);
     }
     let cost = |at: usize, which: usize| costs(&predictions[at])[which];
-    let (which, exact) = match goal {
-        TuneGoal::Size => (0, SIZES_ALIKE),
-        TuneGoal::Speed => (1, TIMES_ALIKE),
-        TuneGoal::Read => (2, TIMES_ALIKE),
-        TuneGoal::Balanced => return best(&within, &distances(predictions, &within)),
+    let (which, tie_factor) = match goal {
+        TuneGoal::Size => (0, SIZE_TIE_FACTOR),
+        TuneGoal::Speed => (1, TIME_TIE_FACTOR),
+        TuneGoal::Read => (2, TIME_TIE_FACTOR),
+        TuneGoal::Balanced => return most_balanced(predictions, &within),
     };
     let least = within.iter().map(|at| cost(*at, which)).fold(f64::INFINITY, f64::min);
-    let alike: Vec<usize> = within.into_iter().filter(|at| cost(*at, which) <= least * exact).collect();
-    best(&alike, &distances(predictions, &alike))
+    let tied: Vec<usize> = within.into_iter().filter(|at| cost(*at, which) <= least * tie_factor).collect();
+    most_balanced(predictions, &tied)
 }
 
 /// Factor between sizes that count as equal.
-const SIZES_ALIKE: f64 = 1.005;
-/// The same for build times and read speeds, which vary from run to run as sizes do not.
-const TIMES_ALIKE: f64 = 1.05;
+const SIZE_TIE_FACTOR: f64 = 1.005;
+/// Factor between build times, or read speeds, that count as equal. They vary from run to run, which sizes do not.
+const TIME_TIE_FACTOR: f64 = 1.05;
 
-fn best(among: &[usize], distances: &[f64]) -> TuneChoice {
-    let best = among.iter().zip(distances).min_by(|a, b| a.1.total_cmp(b.1));
-    best.map_or(TuneChoice::Nothing, |(at, _)| TuneChoice::Best(*at))
-}
-
-/// Returns the distance of each prediction from the best in every respect, on a logarithmic scale where the range of
-/// the front is 1.
-fn distances(predictions: &[ImagePrediction], among: &[usize]) -> Vec<f64> {
+/// Chooses the prediction that is nearest to the best in every respect, on a logarithmic scale where the range of the
+/// front is 1.
+fn most_balanced(predictions: &[ImagePrediction], among: &[usize]) -> TuneChoice {
     let logs: Vec<[f64; 3]> = among.iter().map(|at| costs(&predictions[*at]).map(|cost| cost.max(1e-9).ln())).collect();
     let on = front(&among.iter().map(|at| predictions[*at].clone()).collect::<Vec<_>>());
     let scale = |which: usize| {
@@ -175,7 +173,8 @@ fn distances(predictions: &[ImagePrediction], among: &[usize]) -> Vec<f64> {
         let squares = log.iter().zip(&scales).map(|(log, (least, range))| ((log - least) / range).powi(2));
         squares.sum::<f64>()
     };
-    logs.iter().map(distance).collect()
+    let nearest = among.iter().zip(&logs).min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
+    nearest.map_or(TuneChoice::Nothing, |(at, _)| TuneChoice::Best(*at))
 }
 
 #[cfg(test)]

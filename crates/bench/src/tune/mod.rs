@@ -18,6 +18,7 @@ pub mod real;
 pub mod sample;
 
 use std::ffi::OsString;
+use std::sync::atomic::Ordering::Relaxed;
 
 use self::choose::{TuneGoal, TuneLimits};
 use self::plan::{BuildStep, REFERENCE_MAX};
@@ -85,15 +86,14 @@ pub fn tune(
     builder: &mut dyn TrialBuilder,
     watch: &mut dyn FnMut(TuneEvent<'_>),
 ) -> Result<Vec<ImagePrediction>> {
-    let of = plan.forecast();
-    let mut done = 0.0;
+    let all_seconds = plan.forecast();
+    let mut done_seconds = 0.0;
     let mut build = |candidate: &TuneCandidate, part: SourcePart, read: bool, watch: &mut dyn FnMut(TuneEvent<'_>)| {
-        watch(TuneEvent::Step { settings: &candidate.settings, done, of });
-        done += plan.seconds(candidate, part);
+        watch(TuneEvent::Step { settings: &candidate.settings, done: done_seconds, of: all_seconds });
+        done_seconds += plan.seconds(candidate, part);
         let built = builder.build(candidate, part, read);
         // An interrupted build is incomplete, or failed because of the interruption.
-        plan.stopped()?;
-        Ok::<_, Error>(built)
+        if plan.stop.load(Relaxed) { Err(Error::Interrupted) } else { Ok(built) }
     };
     let mut references = Vec::new();
     for (reference, part) in plan.references() {
@@ -101,9 +101,10 @@ pub fn tune(
         let built = build(&reference, part, false, watch)??;
         references.push((reference.group(), part, built));
     }
-    let find = |step: &BuildStep<'_>, part: SourcePart| {
+    let find_reference = |step: &BuildStep<'_>, part: SourcePart| {
         let group = step.candidate.group();
-        references.iter().find(|(other, at, _)| *at == part && *other == group).map(|(.., built)| *built)
+        let found = references.iter().find(|(other_group, other_part, _)| *other_part == part && *other_group == group);
+        found.map(|(.., built)| *built)
     };
     let mut predictions = Vec::new();
     for step in plan.steps() {
@@ -119,8 +120,9 @@ pub fn tune(
         let most = plan.at_most(REFERENCE_MAX);
         let complete = most == SourcePart::Whole;
         // Builds of the whole source are measurements, and need no reference.
-        let both = find(&step, most).zip(find(&step, step.part)).filter(|_| step.part != SourcePart::Whole);
-        let reference = both.map(|(most, part)| ReferenceBuilds { most, complete, part });
+        let needs_reference = step.part != SourcePart::Whole;
+        let builds = find_reference(&step, most).zip(find_reference(&step, step.part)).filter(|_| needs_reference);
+        let reference = builds.map(|(most, part)| ReferenceBuilds { most, complete, part });
         predictions.push(predict::predict(plan, step.candidate, &built, reference));
     }
     Ok(predictions)

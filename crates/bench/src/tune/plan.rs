@@ -1,12 +1,11 @@
 //! The plan of a tuning run: which candidate or reference builds which part of the source, and an estimate of the time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 
 use super::candidate::TuneCandidate;
 use super::candidates;
 use crate::sample::PassTiming;
-use crate::{Error, Result};
 
 /// Part of the source that is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,29 +81,35 @@ impl TunePlan {
         if candidate.settings == candidate.reference().settings {
             return self.at_most(REFERENCE_MAX);
         }
-        self.at_most(self.sample.saturating_mul(candidates::share(candidate)))
+        self.at_most(self.sample.saturating_mul(candidates::sample_factor(candidate)))
     }
 
+    /// Returns a sample of this many bytes, or everything if that is not more.
     pub(super) fn at_most(&self, bytes: u64) -> SourcePart {
         if bytes >= self.bytes { SourcePart::Whole } else { SourcePart::Sample(bytes) }
     }
 
     /// Returns the estimated time of all builds in seconds, based on typical speeds of codecs.
     pub fn forecast(&self) -> f64 {
-        self.steps().iter().map(|step| self.seconds(step.candidate, step.part)).sum::<f64>()
-            + self.references().iter().map(|(reference, part)| self.seconds(reference, *part)).sum::<f64>()
+        let steps = self.steps();
+        let references = self.references();
+        let candidate_seconds = steps.iter().map(|step| self.seconds(step.candidate, step.part)).sum::<f64>();
+        let reference_seconds = references.iter().map(|(reference, part)| self.seconds(reference, *part)).sum::<f64>();
+        candidate_seconds + reference_seconds
     }
 
+    /// Returns the estimated time of a build in seconds.
     pub(super) fn seconds(&self, candidate: &TuneCandidate, part: SourcePart) -> f64 {
         let bytes = match part {
             SourcePart::Sample(bytes) => bytes,
             SourcePart::Whole => self.bytes,
         };
-        let speed = candidates::speed(candidate) * candidate.threads().max(1) as f64;
+        let speed = candidates::candidate_speed(candidate) * candidate.threads().max(1) as f64;
         // Scanning, opening and flushing take constant time.
         0.02 + bytes as f64 / 1e6 / speed
     }
 
+    /// Returns the builds of all candidates.
     pub(super) fn steps(&self) -> Vec<BuildStep<'_>> {
         let step = |candidate| BuildStep {
             candidate,
@@ -127,9 +132,5 @@ impl TunePlan {
             }
         }
         all
-    }
-
-    pub(super) fn stopped(&self) -> Result<()> {
-        if self.stop.load(Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::candidate::{TuneCandidate, TuneSettings};
 use super::plan::{BuiltImage, ImageReading, TunePlan};
+use crate::units::whole_part;
 
 /// Predicted size and times of an image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,57 +50,43 @@ pub(super) fn predict(
     built: &BuiltImage,
     reference: Option<ReferenceBuilds>,
 ) -> ImagePrediction {
-    let (data, metadata, cpu, wall) = match &reference {
-        None => {
-            let cpu = built.time.cpu_seconds();
-            let wall = built.time.seconds();
-            (built.data as f64, built.metadata as f64, cpu, wall)
-        }
-        Some(ReferenceBuilds { most, complete, part }) => {
-            let whole = most;
-            // Contents of the whole source, scaled from the reference's part.
-            let (bytes, inodes) = match complete {
-                true => (1.0, 1.0),
-                false => (times(plan.bytes, whole.bytes), times(plan.inodes, whole.inodes)),
-            };
-            let data = whole.data as f64 * bytes * times(built.data, part.data);
-            // Metadata grows with the number of inodes, data with that of bytes.
-            let metadata = whole.metadata as f64 * inodes * times(built.metadata, part.metadata);
-            // Additional time of the codec is proportional to its data.
-            let more = built.time.cpu_seconds() - part.time.cpu_seconds();
-            let more = more * times(whole.packed, part.packed) * bytes;
-            let cpu = whole.time.cpu_seconds() * bytes;
-            let wall = whole.time.seconds() * bytes;
-            // Time of the reference that is not the work of its threads remains constant.
-            let threads = candidate.threads().max(1) as f64;
-            // A candidate may be faster than the reference.
-            let cpu_then = (cpu + more).max(0.0);
-            // No build is shorter than an even share of its processor time.
-            (data, metadata, cpu_then, (wall + more / threads).max(cpu_then / threads))
-        }
-    };
+    let measured = reference.is_none();
+    let mut data = built.data as f64;
+    let mut metadata = built.metadata as f64;
+    let mut cpu = built.time.cpu_seconds();
+    let mut wall = built.time.seconds();
+    if let Some(ReferenceBuilds { most, complete, part }) = reference {
+        // The reference built `most`; these factors lead from there to the whole source.
+        let byte_factor = if complete { 1.0 } else { quotient(plan.bytes, most.bytes) };
+        let inode_factor = if complete { 1.0 } else { quotient(plan.inodes, most.inodes) };
+        // Metadata grows with the number of inodes, data with that of bytes.
+        data = most.data as f64 * byte_factor * quotient(built.data, part.data);
+        metadata = most.metadata as f64 * inode_factor * quotient(built.metadata, part.metadata);
+        // Additional time of the codec is proportional to its data. A candidate may be faster than the reference.
+        let more_on_part = built.time.cpu_seconds() - part.time.cpu_seconds();
+        let more = more_on_part * quotient(most.packed, part.packed) * byte_factor;
+        cpu = (most.time.cpu_seconds() * byte_factor + more).max(0.0);
+        // Time of the reference that is not the work of its threads remains constant, and no build is shorter than an
+        // even share of its processor time.
+        let threads = candidate.threads().max(1) as f64;
+        wall = (most.time.seconds() * byte_factor + more / threads).max(cpu / threads);
+    }
     let read = built.read.unwrap_or(ImageReading { speed: 0.0, random: 0.0 });
     ImagePrediction {
         settings: candidate.settings.clone(),
-        size: whole_bytes(data + metadata).next_multiple_of(PAGE),
+        size: whole_part((data + metadata).round()).next_multiple_of(PAGE),
         seconds: wall + plan.scan.seconds(),
         cpu_seconds: cpu + plan.scan.cpu_seconds(),
         read_speed: read.speed,
         random_read: 1000.0 * read.random,
         tried: built.bytes,
-        measured: reference.is_none(),
+        measured,
     }
 }
 
 /// Returns `a / b`; 1 if there is nothing to compare.
-fn times(a: u64, b: u64) -> f64 {
+fn quotient(a: u64, b: u64) -> f64 {
     if a == 0 || b == 0 { 1.0 } else { a as f64 / b as f64 }
-}
-
-/// Converts to an unsigned number.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-fn whole_bytes(bytes: f64) -> u64 {
-    bytes.round() as u64
 }
 
 #[cfg(test)]

@@ -17,18 +17,18 @@ use packfs_image::{AnyImage, Image, OpenOptions, Tree};
 use super::sample::SampleUnit;
 use super::{BuiltImage, ImageReading, SourcePart, TrialBuilder, TuneCandidate, sample};
 use crate::clock::{process_time, thread_time};
-use crate::rng::Rng;
+use crate::rng::SeededRng;
 use crate::sample::PassTiming;
 use crate::scratch::ScratchDir;
 use crate::{Error, Result};
 
-/// Decoded blocks that are worth keeping when an image is read in order.
+/// Bytes of decoded blocks that are kept when an image is read in order.
 const IN_ORDER_CACHE: u64 = 8 << 20;
 /// Bytes read at once.
-const PIECE: usize = 256 << 10;
-/// Reads in order go on until so much time has gone by.
-const READ_LEAST: Duration = Duration::from_millis(30);
-/// Reads at random places.
+const READ_LEN: usize = 256 << 10;
+/// Minimum time of reading in order, for which all files are read repeatedly.
+const MIN_READ_TIME: Duration = Duration::from_millis(30);
+/// Number of reads at random places.
 const RANDOM_READS: usize = 32;
 
 /// Builds parts of a source.
@@ -39,7 +39,7 @@ pub struct TuneMachine<'s> {
     stop: Arc<AtomicBool>,
     dir: ScratchDir,
     left_out: HashMap<String, String>,
-    /// The source in units of each length that was asked for.
+    /// Units of the source by their length, cut when first needed.
     units: HashMap<u64, Vec<SampleUnit>>,
 }
 
@@ -50,21 +50,21 @@ impl<'s> TuneMachine<'s> {
         Ok(TuneMachine { source, seed, stop, dir, left_out: HashMap::new(), units: HashMap::new() })
     }
 
-    /// Files that could not be read, and why.
+    /// Returns messages about files that could not be read.
     pub fn left_out(&self) -> Vec<&str> {
         let mut all: Vec<&str> = self.left_out.values().map(String::as_str).collect();
         all.sort_unstable();
         all
     }
 
-    fn tree(&mut self, candidate: &TuneCandidate, part: SourcePart) -> packfs_image::Result<Tree> {
+    fn copy_tree(&mut self, candidate: &TuneCandidate, part: SourcePart) -> packfs_image::Result<Tree> {
         match part {
             SourcePart::Whole => sample::whole(self.source, &self.stop),
             SourcePart::Sample(bytes) => {
-                let units = match self.units.entry(unit(candidate)) {
+                let units = match self.units.entry(unit_len(candidate)) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(new) => {
-                        let units = sample::units(self.source, *new.key(), self.seed)?;
+                        let units = sample::sorted_units(self.source, *new.key(), self.seed)?;
                         new.insert(units)
                     }
                 };
@@ -73,7 +73,7 @@ impl<'s> TuneMachine<'s> {
         }
     }
 
-    fn write(&mut self, candidate: &TuneCandidate, tree: Tree, target: &Path) -> Result<BuiltImage> {
+    fn build_image(&mut self, candidate: &TuneCandidate, tree: Tree, target: &Path) -> Result<BuiltImage> {
         let progress = Progress::default();
         let begun = Instant::now();
         let cpu = process_time();
@@ -98,18 +98,18 @@ impl<'s> TuneMachine<'s> {
 impl TrialBuilder for TuneMachine<'_> {
     fn build(&mut self, candidate: &TuneCandidate, part: SourcePart, read: bool) -> Result<BuiltImage> {
         let target: PathBuf = self.dir.path().join("image");
-        let tree = self.tree(candidate, part)?;
-        let mut built = self.write(candidate, tree, &target)?;
+        let tree = self.copy_tree(candidate, part)?;
+        let mut built = self.build_image(candidate, tree, &target)?;
         if read {
-            built.read = Some(reading(&target, self.seed)?);
+            built.read = Some(measure_reads(&target, self.seed)?);
         }
         std::fs::remove_file(&target).map_err(Error::io(&target))?;
         Ok(built)
     }
 }
 
-/// Long enough for blocks and clusters to be cut as they are in a whole file.
-fn unit(candidate: &TuneCandidate) -> u64 {
+/// Returns the length of units, which is enough for blocks and clusters to be cut as in a whole file.
+fn unit_len(candidate: &TuneCandidate) -> u64 {
     match &candidate.options {
         AnyOptions::Squashfs(options) => u64::from(options.block_size).max(128 << 10),
         // What does not fill a cluster joins others in the packed inode, and is compressed with them.
@@ -118,23 +118,21 @@ fn unit(candidate: &TuneCandidate) -> u64 {
 }
 
 /// Reads all files of an image one after the other, then a few bytes here and there.
-fn reading(path: &Path, seed: u64) -> Result<ImageReading> {
+fn measure_reads(path: &Path, seed: u64) -> Result<ImageReading> {
     let open = |cache_bytes| {
         let bytes = FileAt::open(path, 0).map_err(Error::io(path))?;
-        Ok::<_, Error>(AnyImage::open(
-            Arc::new(bytes),
-            OpenOptions::default().set(|all| all.cache_bytes = cache_bytes),
-        )?)
+        let options = OpenOptions::default().set(|all| all.cache_bytes = cache_bytes);
+        Ok::<_, Error>(AnyImage::open(Arc::new(bytes), options)?)
     };
     let image = open(IN_ORDER_CACHE)?;
-    let files = files(image.image())?;
+    let files = list_files(image.image())?;
     let mut read = 0u64;
-    let mut buf = vec![0; PIECE];
+    let mut buf = vec![0; READ_LEN];
     let begun = Instant::now();
     // One thread reads; its own clock excludes everything else in the process.
-    let cpu = thread_time();
-    while read == 0 || begun.elapsed() < READ_LEAST {
-        // What was cached in the last pass is no measure of decoding.
+    let cpu_at_start = thread_time();
+    while read == 0 || begun.elapsed() < MIN_READ_TIME {
+        // Opened again for each pass: blocks in the cache of the last one would not be decoded.
         let image = open(IN_ORDER_CACHE)?;
         let before = read;
         for (nid, _) in &files {
@@ -147,26 +145,27 @@ fn reading(path: &Path, seed: u64) -> Result<ImageReading> {
             }
             read += at;
         }
-        // There is no data, so another pass would find none either.
+        // The files have no data, and another pass would find none either.
         if read == before {
             break;
         }
     }
-    let speed = read as f64 / 1e6 / (thread_time().saturating_sub(cpu)).as_secs_f64().max(1e-9);
+    let seconds = thread_time().saturating_sub(cpu_at_start).as_secs_f64();
+    let speed = read as f64 / 1e6 / seconds.max(1e-9);
     // Without a cache, each read pays for a whole block, which is the cost of large blocks.
     let image = open(0)?;
-    Ok(ImageReading { speed, random: random(image.image(), &files, seed)? })
+    Ok(ImageReading { speed, random: random_read_seconds(image.image(), &files, seed)? })
 }
 
-/// Seconds for 4 KiB at a random place.
-fn random(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
+/// Returns the seconds to read 4 KiB at a random place.
+fn random_read_seconds(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
     let total: u64 = files.iter().map(|(_, size)| size).sum();
     // `below` counts in `usize`; on 32-bit machines there is no figure for larger images.
     let Ok(total) = usize::try_from(total) else { return Ok(0.0) };
     if total == 0 {
         return Ok(0.0);
     }
-    let mut rng = Rng::new(seed);
+    let mut rng = SeededRng::new(seed);
     let mut buf = vec![0; 4096];
     let cpu = thread_time();
     for _ in 0..RANDOM_READS {
@@ -183,8 +182,8 @@ fn random(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
     Ok(thread_time().saturating_sub(cpu).as_secs_f64() / RANDOM_READS as f64)
 }
 
-/// All regular files with their sizes.
-fn files(image: &dyn Image) -> Result<Vec<(Nid, u64)>> {
+/// Returns all regular files with their sizes.
+fn list_files(image: &dyn Image) -> Result<Vec<(Nid, u64)>> {
     let mut files = Vec::new();
     let mut walk = Walk::new(image, &[])?;
     while let Some(visit) = walk.step()? {

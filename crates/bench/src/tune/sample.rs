@@ -1,9 +1,9 @@
 //! Parts of a source: the same tree with fewer files, and pieces of large files as files of their own.
 //!
-//! A unit is a piece of a large file, aligned so that it is cut into the blocks it is cut into anyway, or a run of
-//! neighbouring small files, which share fragments as they would. Units are put in the order of how well a bit of each
-//! compresses, and the row is cut into strata of equal length: of each, the unit at a random place is taken, so that a
-//! few units stand for all kinds of data there are.
+//! A unit is a piece of a large file, aligned so that it is cut into the same blocks as in the whole file, or a run of
+//! neighbouring small files, which share fragments as they would in the image. Units are sorted by how well a small
+//! part of each compresses, and divided into strata of equal length. A random place in each stratum selects a unit, so
+//! that a few units represent all kinds of data in the source.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use packfs_image::source::{Contents, FileReader};
 use packfs_image::tree::{ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT};
 use packfs_image::{Error, Result, Tree};
 
-use crate::rng::Rng;
+use crate::rng::SeededRng;
 
-/// Smaller files are not asked for their holes, because that requires opening each of them.
-const HOLES_FROM: u64 = 1 << 20;
+/// Minimum size of files that are searched for holes: smaller ones are many, and each would have to be opened.
+const MIN_LEN_WITH_HOLES: u64 = 1 << 20;
 
 /// One unit: neighbouring small files, or a piece of a large one.
 pub(super) type SampleUnit = Vec<SampledRange>;
@@ -31,7 +31,7 @@ pub(super) struct SampledRange {
     len: u64,
 }
 
-/// Bytes of file data that are not in holes, and how many inodes there are.
+/// Returns the bytes of file data outside holes, and the number of inodes.
 pub fn measure(tree: &Tree) -> (u64, u64) {
     let mut bytes = 0;
     let mut inodes = 0;
@@ -39,9 +39,11 @@ pub fn measure(tree: &Tree) -> (u64, u64) {
         inodes += 1;
         if let Kind::File { size, data: FileData::Source { from, key } } = tree.inode(ino).kind {
             bytes += match size {
-                small if small < HOLES_FROM => small,
-                // What cannot be read is left out when it is built.
-                large => ranges(&**from, key, large).map_or(0, |all| all.iter().map(|(start, end)| end - start).sum()),
+                small if small < MIN_LEN_WITH_HOLES => small,
+                // Builds leave out files that cannot be read.
+                large => {
+                    data_ranges(&**from, key, large).map_or(0, |all| all.iter().map(|(start, end)| end - start).sum())
+                }
             };
         }
         Ok(())
@@ -50,39 +52,39 @@ pub fn measure(tree: &Tree) -> (u64, u64) {
     (bytes, inodes)
 }
 
-/// A copy of everything, which stops being readable when `stop` is set.
+/// Returns a copy of everything. Once `stop` is set, its files can no longer be opened.
 pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
     let mut copy = CopiedTree::new(tree, stop);
-    let mut names = vec![None; tree.len()];
+    let mut copied = vec![None; tree.len()];
     let mut dirs = vec![(ROOT, ROOT)];
     while let Some((from, to)) = dirs.pop() {
         for (name, ino) in tree.entries(from) {
             // A hard link: a further name of an inode that was copied.
-            if let Some(known) = names[ino.0 as usize] {
-                copy.to.link(to, name, known, ConflictPolicy::Refuse)?;
+            if let Some(target) = copied[ino.0 as usize] {
+                copy.to.link(to, name, target, ConflictPolicy::Refuse)?;
                 continue;
             }
             let made = copy.add(to, name, SampledRange { ino, offset: 0, len: tree.file_len(ino) })?;
             if tree.is_dir(ino) {
                 dirs.push((ino, made));
             } else {
-                names[ino.0 as usize] = Some(made);
+                copied[ino.0 as usize] = Some(made);
             }
         }
     }
-    copy.done()
+    copy.finish()
 }
 
-/// About `bytes` of the file data in these units.
+/// Returns a tree with about `bytes` of the file data in these units.
 pub(super) fn part(tree: &Tree, units: &[SampleUnit], bytes: u64, seed: u64, stop: &Arc<AtomicBool>) -> Result<Tree> {
     let mut copy = CopiedTree::new(tree, stop);
-    let mut paths = BTreeMap::new();
-    for piece in pick(units, bytes, seed).into_iter().flatten() {
-        paths.entry(piece.ino).or_insert_with(Vec::new).push(*piece);
+    let mut pieces_by_file = BTreeMap::new();
+    for piece in pick_units(units, bytes, seed).into_iter().flatten() {
+        pieces_by_file.entry(piece.ino).or_insert_with(Vec::new).push(*piece);
     }
     let mut found = Vec::new();
     tree.walk(|ino, path| {
-        if let Some(pieces) = paths.get(&ino) {
+        if let Some(pieces) = pieces_by_file.get(&ino) {
             found.push((path.to_vec(), pieces));
         }
         Ok(())
@@ -90,100 +92,106 @@ pub(super) fn part(tree: &Tree, units: &[SampleUnit], bytes: u64, seed: u64, sto
     for (path, pieces) in found {
         let Some((dir, name)) = copy.to.parent_of(&path, InodeAttributes::IMPLICIT_DIR)? else { continue };
         for piece in pieces {
-            copy.add(dir, &distinct(name, piece.offset), *piece)?;
+            copy.add(dir, &piece_name(name, piece.offset), *piece)?;
         }
     }
-    copy.done()
+    copy.finish()
 }
 
-/// A name for a piece: the file's, with the offset in front if it is not the first.
-fn distinct(name: &[u8], offset: u64) -> Vec<u8> {
+/// Returns the name of a piece: that of the file, after the offset if it is not the first piece.
+fn piece_name(name: &[u8], offset: u64) -> Vec<u8> {
     if offset == 0 {
         return name.to_vec();
     }
     let mut out = format!("{offset}~").into_bytes();
-    // The end says what kind of file it is.
-    // Names have at most 255 bytes.
+    // Names have at most 255 bytes. Of a long one, the end is kept: its extension tells the kind of the file.
     let room = 255 - out.len();
     out.extend_from_slice(&name[name.len().saturating_sub(room)..]);
     out
 }
 
-/// The data in units of about `unit` bytes, those first that shrink most. Of very much data it is a sample.
-pub(super) fn units(tree: &Tree, unit: u64, seed: u64) -> Result<Vec<SampleUnit>> {
-    let all = cut(tree, unit)?;
-    let mut known = Vec::with_capacity(UNITS_MAX.min(all.len()));
+/// Returns the data in units of about `unit_len` bytes, those that shrink most first. Of a very large source, the units
+/// are a sample.
+pub(super) fn sorted_units(tree: &Tree, unit_len: u64, seed: u64) -> Result<Vec<SampleUnit>> {
+    let all = cut_units(tree, unit_len)?;
+    let mut probed = Vec::with_capacity(MAX_UNITS.min(all.len()));
     let mut encoder = "zstd:1".parse::<Choice>()?.encoder(PROBE_LEN)?;
-    // `pick` takes bytes: here as many as this number of average units have.
-    let bytes = all.iter().map(len).sum::<u64>() / (all.len() as u64).max(1) * UNITS_MAX as u64;
-    let taken = if all.len() <= UNITS_MAX { all.iter().collect() } else { pick(&all, bytes, seed) };
+    // `pick_units` takes a number of bytes: that of as many average units.
+    let bytes = all.iter().map(total_len).sum::<u64>() / (all.len() as u64).max(1) * MAX_UNITS as u64;
+    let taken = if all.len() <= MAX_UNITS { all.iter().collect() } else { pick_units(&all, bytes, seed) };
     for unit in taken {
         // The build reports files that cannot be read.
-        let raw = probe(tree, unit).unwrap_or_default();
-        // None: it does not shrink.
+        let raw = read_probe(tree, unit).unwrap_or_default();
+        // `None` if it does not shrink.
         let packed = encoder.encode(&raw, &mut vec![0; raw.len()])?.unwrap_or(raw.len());
-        known.push((1000 * packed / raw.len().max(1), unit.clone()));
+        probed.push((1000 * packed / raw.len().max(1), unit.clone()));
     }
-    // Stable: units alike stay in the order of the tree.
-    known.sort_by_key(|(packed, _)| *packed);
-    Ok(known.into_iter().map(|(_, unit)| unit).collect())
+    // A stable sort: units that shrink alike stay in the order of the tree.
+    probed.sort_by_key(|(per_mille, _)| *per_mille);
+    Ok(probed.into_iter().map(|(_, unit)| unit).collect())
 }
 
-/// Most units to look at.
-const UNITS_MAX: usize = 4096;
-/// Bytes of each to compress, and of how many of its files.
+/// Maximum number of units that are probed.
+const MAX_UNITS: usize = 4096;
+/// Bytes of each unit that are compressed.
 const PROBE_LEN: usize = 64 << 10;
-const PROBE_FILES: usize = 8;
+/// Maximum number of files of a unit that these bytes come from.
+const MAX_PROBED_FILES: usize = 8;
 
-/// A bit of a unit.
-fn probe(tree: &Tree, unit: &SampleUnit) -> Result<Vec<u8>> {
-    let files = unit.len().min(PROBE_FILES);
+/// Reads a small part of a unit.
+fn read_probe(tree: &Tree, unit: &SampleUnit) -> Result<Vec<u8>> {
+    let file_count = unit.len().min(MAX_PROBED_FILES);
     let mut raw = Vec::new();
-    for at in 0..files {
-        let SampledRange { ino, offset, len } = unit[at * unit.len() / files];
+    for number in 0..file_count {
+        let SampledRange { ino, offset, len } = unit[number * unit.len() / file_count];
         let Kind::File { data: FileData::Source { from, key }, .. } = &tree.inode(ino).kind else { continue };
         let start = raw.len();
-        let most = PROBE_LEN / files;
-        let most = usize::try_from(len).unwrap_or(usize::MAX).min(most);
-        raw.resize(start + most, 0);
-        from.open(*key)?.read_exact_at(&mut raw[start..], offset + (len - most as u64) / 2)?;
+        let probe_len = usize::try_from(len).unwrap_or(usize::MAX).min(PROBE_LEN / file_count);
+        raw.resize(start + probe_len, 0);
+        from.open(*key)?.read_exact_at(&mut raw[start..], offset + (len - probe_len as u64) / 2)?;
     }
     Ok(raw)
 }
 
-fn len(unit: &SampleUnit) -> u64 {
+fn total_len(unit: &SampleUnit) -> u64 {
     unit.iter().map(|piece| piece.len).sum()
 }
 
-/// All data in units, in the order of the tree.
-fn cut(tree: &Tree, unit: u64) -> Result<Vec<SampleUnit>> {
+/// Cuts all data into units, in the order of the tree.
+fn cut_units(tree: &Tree, unit_len: u64) -> Result<Vec<SampleUnit>> {
     let mut units: Vec<SampleUnit> = Vec::new();
-    let mut run: (u64, SampleUnit) = (0, Vec::new());
+    // Small files that do not fill a unit so far.
+    let mut small_files = SampleUnit::new();
+    let mut small_files_len = 0;
     tree.walk(|ino, _| {
         let Kind::File { size, data: FileData::Source { from, key } } = tree.inode(ino).kind else { return Ok(()) };
-        if size < unit {
-            run.0 += size;
-            run.1.push(SampledRange { ino, offset: 0, len: size });
-            if run.0 >= unit {
-                units.push(std::mem::take(&mut run).1);
+        if size < unit_len {
+            small_files.push(SampledRange { ino, offset: 0, len: size });
+            small_files_len += size;
+            if small_files_len >= unit_len {
+                units.push(std::mem::take(&mut small_files));
+                small_files_len = 0;
             }
             return Ok(());
         }
         // The build reports files that cannot be read.
-        for (start, end) in ranges(&**from, key, size).unwrap_or_default() {
-            let starts = (start / unit * unit..end).step_by(usize::try_from(unit).unwrap_or(usize::MAX));
-            units.extend(starts.map(|offset| vec![SampledRange { ino, offset, len: unit.min(size - offset) }]));
+        for (start, end) in data_ranges(&**from, key, size).unwrap_or_default() {
+            let first = start / unit_len * unit_len;
+            let offsets = (first..end).step_by(usize::try_from(unit_len).unwrap_or(usize::MAX));
+            units.extend(offsets.map(|offset| vec![SampledRange { ino, offset, len: unit_len.min(size - offset) }]));
         }
         Ok(())
     })?;
-    units.extend((!run.1.is_empty()).then_some(run.1));
-    // Ranges of data that meet in one unit.
+    if !small_files.is_empty() {
+        units.push(small_files);
+    }
+    // Several ranges of data may lie in one unit.
     units.dedup();
     Ok(units)
 }
 
-/// Ranges of a file that are not holes.
-fn ranges(from: &dyn Contents, key: u64, size: u64) -> Result<Vec<(u64, u64)>> {
+/// Returns the ranges of a file outside holes, as start and end.
+fn data_ranges(from: &dyn Contents, key: u64, size: u64) -> Result<Vec<(u64, u64)>> {
     let mut file = from.open(key)?;
     let mut ranges = Vec::new();
     let mut at = 0;
@@ -202,41 +210,43 @@ fn ranges(from: &dyn Contents, key: u64, size: u64) -> Result<Vec<(u64, u64)>> {
     Ok(ranges)
 }
 
-/// Of each of as many strata as are wanted, the unit at a random place.
-fn pick(units: &[SampleUnit], bytes: u64, seed: u64) -> Vec<&SampleUnit> {
-    let total: u64 = units.iter().map(len).sum();
+/// Returns the unit at a random place in each stratum; the number of strata follows from `bytes`.
+fn pick_units(units: &[SampleUnit], bytes: u64, seed: u64) -> Vec<&SampleUnit> {
+    let total: u64 = units.iter().map(total_len).sum();
     let mean = (total / (units.len() as u64).max(1)).max(1);
     let strata = (bytes.div_ceil(mean)).max(1);
-    let mut rng = Rng::of(seed, strata);
+    let mut rng = SeededRng::for_item(seed, strata);
     let mut places = (0..strata).map(|stratum| {
         // Bytes times strata may exceed 64 bits.
-        let at = |number: u64| u128::from(total) * u128::from(number) / u128::from(strata);
-        let start = at(stratum);
-        let end = at(stratum + 1);
-        start + u128::from(rng.next()) * (end - start) / (1 << 64)
+        let start_of = |stratum: u64| u128::from(total) * u128::from(stratum) / u128::from(strata);
+        let start = start_of(stratum);
+        let end = start_of(stratum + 1);
+        start + u128::from(rng.next_u64()) * (end - start) / (1 << 64)
     });
     let mut picked = Vec::new();
     let mut end = 0;
     let mut place = places.next();
     for unit in units {
-        end += u128::from(len(unit));
-        let mut here = false;
+        end += u128::from(total_len(unit));
+        let mut is_picked = false;
         // Several places may be in one long unit, which is taken once.
         while place.is_some_and(|place| place < end) {
-            (here, place) = (true, places.next());
+            is_picked = true;
+            place = places.next();
         }
-        if here {
+        if is_picked {
             picked.push(unit);
         }
     }
     picked
 }
 
-/// A tree in the making, whose files are pieces of another's.
+/// A tree under construction whose files are pieces of those of another tree.
 struct CopiedTree<'t> {
     from: &'t Tree,
     to: Tree,
     pieces: Vec<PieceSource>,
+    /// Inode of each piece.
     files: Vec<Ino>,
     stop: Arc<AtomicBool>,
 }
@@ -248,16 +258,16 @@ impl<'t> CopiedTree<'t> {
         CopiedTree { from, to, pieces: Vec::new(), files: Vec::new(), stop: Arc::clone(stop) }
     }
 
-    /// Adds what an inode is, and of a file the piece.
+    /// Adds a copy of an inode; of a file, only the piece.
     fn add(&mut self, dir: Ino, name: &[u8], piece: SampledRange) -> Result<Ino> {
         let mut source = None;
         let kind = match self.from.inode(piece.ino).kind {
             Kind::File { size, data } => {
                 if let FileData::Source { from, key } = data {
                     let SampledRange { offset, len, .. } = piece;
-                    source = Some(PieceSource { from: Arc::clone(from), key, offset, len, whole: len == size });
+                    source = Some(PieceSource { from: Arc::clone(from), key, offset, len, is_whole: len == size });
                 }
-                // Empty until `done`, because only then the source has all pieces.
+                // Empty until `finish`, because only then the source has all pieces.
                 Kind::File { size: piece.len, data: FileData::Empty }
             }
             other => other.into_owned(),
@@ -271,7 +281,8 @@ impl<'t> CopiedTree<'t> {
         Ok(ino)
     }
 
-    fn done(mut self) -> Result<Tree> {
+    /// Gives the files their contents.
+    fn finish(mut self) -> Result<Tree> {
         let contents: Arc<dyn Contents> = Arc::new(SampledPieces { pieces: self.pieces, stop: self.stop });
         for (key, ino) in (0..).zip(self.files) {
             self.to.set_data(ino, FileData::Source { from: Arc::clone(&contents), key })?;
@@ -280,7 +291,7 @@ impl<'t> CopiedTree<'t> {
     }
 }
 
-/// Numbers of sets of extended attributes are a tree's own.
+/// Copies extended attributes. Each tree numbers the sets of them by itself.
 fn copy_xattrs(from: &Tree, to: &mut Tree, old: Ino, new: Ino) {
     let set = from.xattrs.get(from.meta(old).xattrs).clone();
     let xattrs = to.xattrs.intern(set);
@@ -294,10 +305,11 @@ struct PieceSource {
     key: u64,
     offset: u64,
     len: u64,
-    whole: bool,
+    /// True if the piece is the whole file.
+    is_whole: bool,
 }
 
-/// Pieces of files, as files.
+/// Pieces of files, which are read like files.
 #[derive(Debug)]
 struct SampledPieces {
     pieces: Vec<PieceSource>,
@@ -313,7 +325,7 @@ impl SampledPieces {
 
 impl Contents for SampledPieces {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
-        // Builds open each file, so they end soon.
+        // Builds open every file, so they fail soon after `stop` is set.
         if self.stop.load(Relaxed) {
             return Err(Error::Cancelled);
         }
@@ -348,6 +360,6 @@ impl FileReader for PieceReader<'_> {
 
     fn finish(&mut self) -> Result<()> {
         // A piece cannot tell whether the rest of its file has changed.
-        if self.piece.whole { self.file.finish() } else { Ok(()) }
+        if self.piece.is_whole { self.file.finish() } else { Ok(()) }
     }
 }

@@ -14,7 +14,7 @@ use super::real::TuneMachine;
 use super::*;
 use crate::memory::{MemoryReader, PageShares};
 use crate::report::{BenchReport, text};
-use crate::rng::Rng;
+use crate::rng::SeededRng;
 use crate::sample::PassTiming;
 
 fn squashfs_of(codec: &str, block_size: u32) -> TuneCandidate {
@@ -143,7 +143,7 @@ fn what_tuning_has_to_say() {
 
 /// A tree of a few megabytes of all kinds of data.
 fn generated(dir: &Path) {
-    let mut rng = Rng::new(5);
+    let mut rng = SeededRng::new(5);
     let kinds = ["text=1", "code=1", "pointers=1", "random=1", "text=3,random=1"];
     for number in 0..160u64 {
         let shares: PageShares = kinds[rng.below(kinds.len())].parse().unwrap();

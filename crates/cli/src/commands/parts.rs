@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use packfs_bench::report::word;
+use packfs_bench::report::shell_word;
 use packfs_dump::set::{FindingHarm, LostRange, PartStatus, SetFinding, SetInfo, SetOptions, is_part};
 use packfs_dump::{Error, Set};
 use packfs_image::name::display;
@@ -316,7 +316,7 @@ impl DumpInfo {
         )?;
         match &self.resume {
             Some(words) => {
-                let words: Vec<_> = words.iter().map(|one| word(one)).collect();
+                let words: Vec<_> = words.iter().map(|one| shell_word(one)).collect();
                 writeln!(out, "continue     {} (INPUT: what was split)", words.join(" "))
             }
             None => writeln!(

@@ -20,7 +20,7 @@ const HEADERS_MAX: u64 = 1 << 22;
 /// Maximum number of bytes of notes read: unlike the rest of a core, they are held in memory.
 const NOTES_MAX: u64 = 256 << 20;
 /// Number of program headers read at once.
-const BATCH: usize = 4096;
+const HEADERS_PER_READ: usize = 4096;
 
 /// A piece of memory described by a program header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,11 +84,12 @@ impl ElfCore {
             data: Vec::new(),
             memory: Vec::new(),
         };
-        let mut batch = vec![ProgramHeader::new_zeroed(); BATCH.min(usize::try_from(count).unwrap_or(BATCH))];
+        let mut batch =
+            vec![ProgramHeader::new_zeroed(); HEADERS_PER_READ.min(usize::try_from(count).unwrap_or(HEADERS_PER_READ))];
         let mut at = header.phoff.get();
         let mut left = count;
         while left > 0 {
-            let some = batch.len().min(usize::try_from(left).unwrap_or(BATCH));
+            let some = batch.len().min(usize::try_from(left).unwrap_or(HEADERS_PER_READ));
             let batch = &mut batch[..some];
             read(path, file, batch.as_mut_bytes(), at)?;
             for header in &*batch {

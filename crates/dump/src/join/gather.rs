@@ -8,10 +8,10 @@ use crate::set::DumpBytes;
 use crate::{Error, Result};
 
 /// Length of a piece.
-pub(super) const PIECE: usize = 512 << 10;
+pub(super) const PIECE_LEN: usize = 512 << 10;
 
-/// Number of bytes that wait while others are written.
-pub(super) const WAITING: usize = 1 << 20;
+/// Maximum number of bytes that wait while others are written.
+pub(super) const MAX_WAITING_LEN: usize = 1 << 20;
 
 /// The output of a join, and how workers write to it.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub(super) struct PieceGatherer<'s> {
 
 impl<'o> JoinSink<'o> {
     pub(super) fn new(output: &'o Output, progress: &'o Progress) -> Self {
-        let turns = WriteTurns::new(output, progress, WAITING);
-        let buffers = Buffers::new(PIECE);
+        let turns = WriteTurns::new(output, progress, MAX_WAITING_LEN);
+        let buffers = Buffers::new(PIECE_LEN);
         JoinSink { output, turns, progress, buffers }
     }
 }
@@ -60,7 +60,7 @@ impl<'s> PieceGatherer<'s> {
 
     fn data(&mut self, mut at: u64, mut bytes: &[u8]) -> std::io::Result<()> {
         while !bytes.is_empty() {
-            let piece = self.piece.get_or_insert_with(|| OutputPiece::new(self.sink.buffers.take(PIECE)));
+            let piece = self.piece.get_or_insert_with(|| OutputPiece::new(self.sink.buffers.take(PIECE_LEN)));
             let (_, rest) = bytes.split_at(piece.add(bytes, at));
             at += (bytes.len() - rest.len()) as u64;
             bytes = rest;

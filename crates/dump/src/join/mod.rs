@@ -24,11 +24,11 @@ mod tests;
 use gather::{JoinSink, PieceGatherer};
 
 /// Maximum length of a stream's piece.
-const PIECE_MAX: u64 = 4 << 20;
+const MAX_STREAM_PIECE_LEN: u64 = 4 << 20;
 /// Number of bytes of a fill that are generated at once.
 const FILL_LEN: usize = 256 << 10;
 /// Memory of a worker's reader, besides two chunks.
-const WORKER: u64 = 1 << 20;
+const WORKER_MEMORY: u64 = 1 << 20;
 
 /// Options of a join.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ pub fn to_output(set: &Set, out: &Output, options: &JoinOptions, progress: &Prog
     // Before anything is written: zeros at the end of the dump are then there without being written.
     out.set_len(set.len()).map_err(writing())?;
     let sink = JoinSink::new(out, progress);
-    pipeline::scope(threads(set, options, gather::PIECE as u64), ReadScratch::default, |pool| {
+    pipeline::scope(threads(set, options, gather::PIECE_LEN as u64), ReadScratch::default, |pool| {
         // Two pieces keep a worker busy while the oldest is waited for.
         let mut window = Window::new(2 * options.threads + 2);
         for range in DumpPieces::new(set, u64::MAX) {
@@ -135,7 +135,8 @@ pub fn range_to_stream(
     let mut report = begin(set, &range, options, progress)?;
     let chunk = set.chunk_len() as u64;
     // So that all that the workers hold and what waits fit the budget, and a chunk is never decoded twice.
-    let piece = (options.memory / (4 * options.threads as u64 + 4)).clamp(chunk.min(PIECE_MAX), PIECE_MAX.max(chunk));
+    let piece = (options.memory / (4 * options.threads as u64 + 4))
+        .clamp(chunk.min(MAX_STREAM_PIECE_LEN), MAX_STREAM_PIECE_LEN.max(chunk));
     let piece = piece / chunk.min(piece) * chunk.min(piece);
     let buffers = Buffers::new(usize::try_from(piece).unwrap_or(usize::MAX));
     pipeline::scope(threads(set, options, piece), ReadScratch::default, |pool| {
@@ -209,7 +210,7 @@ fn begin(set: &Set, range: &Range<u64>, options: &JoinOptions, progress: &Progre
 
 /// Returns as many workers as the budget allows.
 fn threads(set: &Set, options: &JoinOptions, piece: u64) -> usize {
-    let each = WORKER + 2 * set.chunk_len() as u64 + piece;
+    let each = WORKER_MEMORY + 2 * set.chunk_len() as u64 + piece;
     let room = usize::try_from(options.memory / each).unwrap_or(usize::MAX).max(1);
     // At least one, however small the budget.
     options.threads.min(room)

@@ -17,9 +17,9 @@ use super::header::{self, KdumpHeaders};
 use crate::{Error, Result};
 
 /// Number of descriptors read at once: 12 KiB of them, for 2 MiB of memory in pages of 4 KiB.
-const BATCH: usize = 512;
+const DESCRIPTORS_PER_READ: usize = 512;
 /// Number of bytes of pages read at once.
-const WINDOW: u64 = 256 << 10;
+const PAGES_READ_LEN: u64 = 256 << 10;
 
 /// A whole dump.
 #[derive(Debug)]
@@ -147,7 +147,8 @@ impl DumpPages {
             let (dumped, run) = bitmap::run(&part.dumped.block(pfn).map_err(io)?, pfn);
             // No longer than the block of the bitmap, the part, what was asked for, and the descriptors that
             // are read at once.
-            let count = run.min(part.headers.own.end - pfn).min((buf.len() / page) as u64).min(BATCH as u64);
+            let count =
+                run.min(part.headers.own.end - pfn).min((buf.len() / page) as u64).min(DESCRIPTORS_PER_READ as u64);
             let (now, rest) = buf.split_at_mut(len(count) * page);
             if dumped {
                 let first = part.dumped.rank(pfn).map_err(io)? - part.before;
@@ -326,7 +327,7 @@ impl PageDecoder {
             let next = end + u64::from(desc.size.get());
             // The pages of a run are stored one after the other, except for those of zeros, which refer to
             // the shared page.
-            if desc.offset.get() == end && next - start <= WINDOW && next <= headers.file.len() {
+            if desc.offset.get() == end && next - start <= PAGES_READ_LEN && next <= headers.file.len() {
                 end = next;
             } else if desc.offset.get() != zero {
                 break;

@@ -8,10 +8,12 @@ use crate::elf::{NoteIter, VmcoreInfo};
 
 /// Alignment of the start of the direct map, even with address space randomisation.
 const ALIGN: u64 = 1 << 30;
-/// Bits of a page table entry: present; a page, not a further table; address.
-const PRESENT: u64 = 1;
-const LARGE: u64 = 0x80;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+/// Bit of a page table entry that is set if the entry is in use.
+const PRESENT_BIT: u64 = 1;
+/// Bit of an entry that refers to a page and not to a further table.
+const LARGE_PAGE_BIT: u64 = 0x80;
+/// Bits of the address in an entry.
+const ADDRESS_BITS: u64 = 0x000f_ffff_ffff_f000;
 
 /// The mapping of all memory, if it is known.
 #[derive(Debug, Clone, Copy)]
@@ -48,16 +50,16 @@ fn walk(pages: &DumpPages, machine: &MachineFacts<'_>, mut table: u64, vaddr: u6
     // Set by kernels that use five levels, whatever the processor could do.
     let levels = if machine.info.number("NUMBER(pgtable_l5_enabled)") == Some(1) { 5 } else { 4 };
     // Set in addresses of encrypted memory.
-    let mask = ADDRESS & !machine.info.number("NUMBER(sme_mask)").unwrap_or(0);
+    let mask = ADDRESS_BITS & !machine.info.number("NUMBER(sme_mask)").unwrap_or(0);
     for level in (0..levels).rev() {
         let shift = 12 + 9 * level;
         let entry = number_at(pages, table.checked_add((vaddr >> shift) % 512 * 8)?)?;
-        if entry & PRESENT == 0 {
+        if entry & PRESENT_BIT == 0 {
             return None;
         }
         let size = 1u64 << shift;
         // In the levels above, the bit is reserved.
-        if level == 0 || (level <= 2 && entry & LARGE != 0) {
+        if level == 0 || (level <= 2 && entry & LARGE_PAGE_BIT != 0) {
             return Some((entry & mask & !(size - 1)) + vaddr % size);
         }
         table = entry & mask;

@@ -20,9 +20,9 @@ use super::plan::FileLayout;
 use crate::{Error, Result};
 
 /// Number of bytes of memory that one job reads.
-const JOB: u64 = 256 << 10;
+const JOB_LEN: u64 = 256 << 10;
 /// Number of bytes written at once.
-const WRITE: usize = 1 << 20;
+const WRITE_LEN: usize = 1 << 20;
 
 /// Options for writing a kdump-compressed file.
 #[derive(Debug, Clone)]
@@ -100,7 +100,7 @@ pub fn write(
     let mut report = KdumpReport { pages: plan.count(), ..KdumpReport::default() };
     sink.write(&plan.head(), 0)?;
     let mut at = plan.bitmaps_at();
-    plan.bitmaps(WRITE, |bytes| {
+    plan.bitmaps(WRITE_LEN, |bytes| {
         sink.write(bytes, at)?;
         at += bytes.len() as u64;
         Ok(())
@@ -152,7 +152,7 @@ fn page_size(page: usize) -> u32 {
 
 /// Groups the pages into jobs. If memory is in small pieces a job has several of them.
 fn jobs(plan: &FileLayout) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
-    let most = (JOB / plan.page).max(1);
+    let most = (JOB_LEN / plan.page).max(1);
     let mut ranges = plan.dumped.iter().cloned();
     let mut rest = 0..0;
     std::iter::from_fn(move || {
@@ -284,7 +284,7 @@ impl PageWriter<'_> {
         Progress::add(&progress.packed, (packed.pages.len() as u64 - zeros) * self.page as u64);
         self.data.bytes.extend_from_slice(&packed.bytes);
         for stretch in [&mut self.descs, &mut self.data] {
-            if stretch.bytes.len() >= WRITE {
+            if stretch.bytes.len() >= WRITE_LEN {
                 stretch.flush(&mut self.sink)?;
             }
         }

@@ -10,8 +10,9 @@ use crate::format::{
     ALIGN, IndexEntry, PARTS_MAX, Record, RecordKind, SEGMENT_MAGIC, SEGMENT_MAX, SQUEEZED, SegmentHeader, SegmentKind,
 };
 
-const WHAT: &str = "segment";
-const HEADER: usize = size_of::<SegmentHeader>();
+/// Name of the structure in errors.
+const STRUCTURE: &str = "segment";
+const HEADER_LEN: usize = size_of::<SegmentHeader>();
 
 /// Number of bytes to read of a segment, by a header that is not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl SegmentLengths {
             return None;
         }
         // In 64 bits, as records and payload together may exceed 32.
-        let head = HEADER as u64 + u64::from(header.records.get()) * size_of::<Record>() as u64;
+        let head = HEADER_LEN as u64 + u64::from(header.records.get()) * size_of::<Record>() as u64;
         let whole = (head + u64::from(header.payload.get())).next_multiple_of(ALIGN as u64);
         if whole > u64::from(SEGMENT_MAX) {
             return None;
@@ -93,15 +94,19 @@ impl DumpStretch {
     /// wholly before the stretch.
     pub fn target(&self, payload: &[u8]) -> Result<u64, StructureFlaw> {
         let StretchStorage::Same { payload: place } = &self.what else {
-            return Err(StructureFlaw::new(WHAT, "not a reference"));
+            return Err(StructureFlaw::new(STRUCTURE, "not a reference"));
         };
         let bytes = payload.get(place.start as usize..place.end as usize).and_then(|bytes| bytes.try_into().ok());
-        let target = u64::from_le_bytes(bytes.ok_or_else(|| StructureFlaw::new(WHAT, "the payload is too short"))?);
+        let target =
+            u64::from_le_bytes(bytes.ok_or_else(|| StructureFlaw::new(STRUCTURE, "the payload is too short"))?);
         let end = target.checked_add(self.range.end - self.range.start);
         if end.is_none_or(|end| end > self.range.start) {
             let start = self.range.start;
             let why = "which is not before it";
-            return Err(StructureFlaw::new(WHAT, format!("byte {start} of the dump refers to byte {target}, {why}")));
+            return Err(StructureFlaw::new(
+                STRUCTURE,
+                format!("byte {start} of the dump refers to byte {target}, {why}"),
+            ));
         }
         Ok(target)
     }
@@ -208,7 +213,7 @@ impl ParsedSegment {
 }
 
 fn flaw(why: impl Into<String>) -> StructureFlaw {
-    StructureFlaw::new(WHAT, why)
+    StructureFlaw::new(STRUCTURE, why)
 }
 
 /// Computes the sum over the header, with 0 in place of its own sum, and the records.

@@ -11,7 +11,7 @@ use super::superblock::PartSuperblock;
 use crate::format::{ALIGN, sum};
 
 /// Number of bytes examined at once if there is no segment, so that a damaged area takes few reads.
-const STRIDE: usize = 1 << 18;
+const STRIDE_LEN: usize = 1 << 18;
 
 /// Result of a step of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl<'a> SegmentScan<'a> {
     fn skip(&mut self, position: u64) -> io::Result<()> {
         // Segments begin at multiples of ALIGN, so nothing in between is looked at.
         let from = position.saturating_add(ALIGN as u64);
-        self.bytes.resize(STRIDE, 0);
+        self.bytes.resize(STRIDE_LEN, 0);
         let got = self.source.read_at(&mut self.bytes, from)?;
         let pages = self.bytes[..got].chunks(ALIGN);
         let quiet = pages.take_while(|page| SegmentLengths::peek(page, &self.superblock.set).is_none()).count();

@@ -6,7 +6,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::flaw::StructureFlaw;
 use crate::format::{ALIGN, CHUNK, MAGIC, PARTS_MAX, SEGMENT_MAX, Superblock, UNKNOWN, VERSION, sum};
 
-const WHAT: &str = "superblock";
+/// Name of the structure in errors.
+const STRUCTURE: &str = "superblock";
 
 /// A consistent superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub struct PartSuperblock {
 impl PartSuperblock {
     /// Reads and checks the first [`ALIGN`] bytes of a part.
     pub fn parse(bytes: &[u8]) -> Result<Self, StructureFlaw> {
-        let flaw = |why: String| StructureFlaw::new(WHAT, why);
+        let flaw = |why: String| StructureFlaw::new(STRUCTURE, why);
         let Ok((raw, _)) = Superblock::ref_from_prefix(bytes) else {
             return Err(flaw(format!("{} bytes instead of {ALIGN}", bytes.len())));
         };

@@ -16,7 +16,7 @@ use crate::part::{
 use crate::{Error, Result};
 
 /// Number of payload bytes read at once when a segment is read in order.
-const AHEAD: usize = 512 << 10;
+const READ_AHEAD_LEN: usize = 512 << 10;
 
 /// Source of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,7 +306,7 @@ impl Set {
         chunk: &mut [u8],
     ) -> Result<()> {
         // Chunks that references ask for are scattered, so what follows them is not worth reading.
-        let ahead = if scratch.cached { 0 } else { AHEAD };
+        let ahead = if scratch.cached { 0 } else { READ_AHEAD_LEN };
         let read = match &stretch.what {
             StretchStorage::Fill(pattern) => {
                 fill(*pattern, 0, chunk);

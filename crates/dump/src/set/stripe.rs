@@ -16,12 +16,12 @@ use crate::format::{SegmentKind, sum};
 use crate::part::{ParsedSegment, StripeShard};
 
 /// Number of bytes of each shard processed at once; the code requires a multiple of 64.
-const SLICE: usize = 64 << 10;
+const SLICE_LEN: usize = 64 << 10;
 /// Memory limit up to which further segments of the stripe are restored along with the requested one.
-const TOGETHER: usize = 32 << 20;
+const MAX_RESTORED_TOGETHER: usize = 32 << 20;
 
 /// Reason why something cannot be restored.
-pub(super) type Why = String;
+pub(super) type RestoreFailure = String;
 
 /// A stripe, as described by its parity segments.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ type RestoredShard = (usize, Vec<u8>);
 
 impl ParityStripe {
     /// Reads the description of stripe `number` from the available parity segments.
-    pub(super) fn read(set: &Set, number: u64) -> Result<ParityStripe, Why> {
+    pub(super) fn read(set: &Set, number: u64) -> Result<ParityStripe, RestoreFailure> {
         let mut why = "it has no parity segment".to_owned();
         for place in set.map.parity_of(number) {
             match set
@@ -70,7 +70,7 @@ impl ParityStripe {
         Err(why)
     }
 
-    fn new(parity: ParsedSegment) -> Result<ParityStripe, Why> {
+    fn new(parity: ParsedSegment) -> Result<ParityStripe, RestoreFailure> {
         let stripe = ParityStripe {
             number: parity.head.stripe,
             data: parity.head.data.into(),
@@ -123,7 +123,7 @@ impl ParityStripe {
     }
 
     /// Restores the data segment of shard `wanted`, and others that are missing.
-    fn restore(&self, set: &Set, wanted: usize) -> Result<Vec<RestoredShard>, Why> {
+    fn restore(&self, set: &Set, wanted: usize) -> Result<Vec<RestoredShard>, RestoreFailure> {
         let mut bad = HashSet::new();
         loop {
             let sources = self.sources(set, &bad);
@@ -138,7 +138,7 @@ impl ParityStripe {
             // If they fit memory, all that are missing: decoding costs the same, and reading in order asks
             // for them next.
             let bytes = missing.iter().map(|n| self.shards[*n].len as usize).sum::<usize>();
-            let kept = if bytes <= TOGETHER { missing } else { vec![wanted] };
+            let kept = if bytes <= MAX_RESTORED_TOGETHER { missing } else { vec![wanted] };
             match self.decode(set, &sources, &kept).and_then(|restored| self.verify(restored)) {
                 Ok(restored) => return Ok(restored),
                 // One of the sources is damaged: retry without it, if there are enough.
@@ -157,18 +157,23 @@ impl ParityStripe {
         }
     }
 
-    fn verify(&self, restored: Vec<RestoredShard>) -> Result<Vec<RestoredShard>, Why> {
+    fn verify(&self, restored: Vec<RestoredShard>) -> Result<Vec<RestoredShard>, RestoreFailure> {
         match restored.iter().all(|(n, bytes)| sum(bytes) == self.shards[*n].sum) {
             true => Ok(restored),
             false => Err("the segment restored from its stripe does not match its checksum".into()),
         }
     }
 
-    fn decode(&self, set: &Set, sources: &[ShardSource], wanted: &[usize]) -> Result<Vec<RestoredShard>, Why> {
+    fn decode(
+        &self,
+        set: &Set,
+        sources: &[ShardSource],
+        wanted: &[usize],
+    ) -> Result<Vec<RestoredShard>, RestoreFailure> {
         let mut out: Vec<RestoredShard> = wanted.iter().map(|n| (*n, Vec::new())).collect();
-        let mut slice = vec![0; SLICE.min(self.len)];
+        let mut slice = vec![0; SLICE_LEN.min(self.len)];
         let mut decoder = ReedSolomonDecoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
-        for from in (0..self.len).step_by(SLICE) {
+        for from in (0..self.len).step_by(SLICE_LEN) {
             // The last slice is shorter, and the code works on what it is given.
             slice.truncate(self.len - from);
             decoder.reset(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
@@ -207,7 +212,7 @@ impl ParityStripe {
 
     /// Recomputes the parity, and returns for each available parity segment whether it is right;
     /// `None` if not all data segments are available and intact, so that it cannot be computed.
-    pub(super) fn recompute(&self, set: &Set) -> Result<Option<Vec<(SegmentPlace, bool)>>, Why> {
+    pub(super) fn recompute(&self, set: &Set) -> Result<Option<Vec<(SegmentPlace, bool)>>, RestoreFailure> {
         let sources = self.sources(set, &HashSet::new());
         let (data, parity): (Vec<ShardSource>, Vec<ShardSource>) =
             sources.into_iter().partition(|s| s.number.is_some());
@@ -215,12 +220,12 @@ impl ParityStripe {
             return Ok(None);
         }
         let mut verdicts: Vec<(SegmentPlace, bool)> = parity.iter().map(|source| (source.place, true)).collect();
-        let mut slice = vec![0; SLICE.min(self.len)];
+        let mut slice = vec![0; SLICE_LEN.min(self.len)];
         let mut encoder = ReedSolomonEncoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
         // An encoder takes shards in their order.
         let mut ordered = data;
         ordered.sort_unstable_by_key(|source| source.shard);
-        for from in (0..self.len).step_by(SLICE) {
+        for from in (0..self.len).step_by(SLICE_LEN) {
             slice.truncate(self.len - from);
             encoder.reset(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
             for source in &ordered {
@@ -237,10 +242,10 @@ impl ParityStripe {
     }
 }
 
-fn checksum(set: &Set, source: &ShardSource) -> Result<u64, Why> {
+fn checksum(set: &Set, source: &ShardSource) -> Result<u64, RestoreFailure> {
     let mut sum = Xxh3::new();
-    let mut slice = vec![0; SLICE];
-    for from in (0..source.len).step_by(SLICE) {
+    let mut slice = vec![0; SLICE_LEN];
+    for from in (0..source.len).step_by(SLICE_LEN) {
         slice.truncate(source.len - from);
         read_slice(set, source, from, &mut slice)?;
         sum.update(&slice);
@@ -249,7 +254,7 @@ fn checksum(set: &Set, source: &ShardSource) -> Result<u64, Why> {
 }
 
 /// Reads bytes of a shard from `from` on; zeros after its end.
-fn read_slice(set: &Set, source: &ShardSource, from: usize, slice: &mut [u8]) -> Result<(), Why> {
+fn read_slice(set: &Set, source: &ShardSource, from: usize, slice: &mut [u8]) -> Result<(), RestoreFailure> {
     let len = source.len.saturating_sub(from).min(slice.len());
     slice[len..].fill(0);
     let part = &set.parts[usize::from(source.place.part)];
@@ -258,7 +263,7 @@ fn read_slice(set: &Set, source: &ShardSource, from: usize, slice: &mut [u8]) ->
 
 impl Set {
     /// Returns the defect of a parity segment's bytes, apart from the parity itself.
-    pub(super) fn flaw_of_parity(&self, place: &SegmentPlace) -> Option<Why> {
+    pub(super) fn flaw_of_parity(&self, place: &SegmentPlace) -> Option<RestoreFailure> {
         let segment = match self.read_head(place, SegmentKind::Parity) {
             Ok(segment) => segment,
             Err(error) => return Some(error.to_string()),
@@ -279,7 +284,7 @@ impl Set {
     }
 
     /// Returns the bytes of a data segment, restored from its stripe.
-    pub(super) fn restored(&self, number: SegmentNumber) -> Result<Arc<[u8]>, Why> {
+    pub(super) fn restored(&self, number: SegmentNumber) -> Result<Arc<[u8]>, RestoreFailure> {
         // The other restored segments are cached after the cache has released this one: otherwise
         // two threads that restore segments of one stripe would wait for each other.
         let mut others = Vec::new();
@@ -294,13 +299,13 @@ impl Set {
                     others.push((shard, bytes));
                 }
             }
-            wanted.ok_or_else(|| Why::from("its stripe does not have it"))
+            wanted.ok_or_else(|| RestoreFailure::from("its stripe does not have it"))
         })?;
         for (shard, bytes) in others {
             let of_shard = |n: &&SegmentNumber| usize::from(self.map.get(**n).shard) == shard;
             if let Some(number) = self.map.stripe(place.stripe).iter().find(of_shard) {
                 // Another thread may have restored it meanwhile. Either result will do.
-                let _: Result<_, Why> = self.restored.get(*number, || Ok(bytes.into()));
+                let _: Result<_, RestoreFailure> = self.restored.get(*number, || Ok(bytes.into()));
             }
         }
         Ok(bytes)

@@ -9,7 +9,7 @@ use rustix::fs::{Advice, fadvise};
 
 /// Maximum number of bytes in writeback before more are written. Without it, the kernel collects what memory holds, and
 /// then writes in bursts.
-const WINDOW: u64 = 8 << 20;
+const MAX_WRITEBACK_LEN: u64 = 8 << 20;
 
 /// Tracks a file that is written from front to back.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl WriteBehind {
         // Started at once and waited for later, so that the disk always has something to write.
         self.on = sync_range(file, self.started, position, libc::SYNC_FILE_RANGE_WRITE)?;
         self.started = position;
-        let target = position.saturating_sub(WINDOW);
+        let target = position.saturating_sub(MAX_WRITEBACK_LEN);
         // In larger steps, as each waits for the disk.
-        if self.on && target >= self.dropped + WINDOW / 4 {
+        if self.on && target >= self.dropped + MAX_WRITEBACK_LEN / 4 {
             const WAIT: libc::c_uint =
                 libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
             self.on = sync_range(file, self.dropped, target, WAIT)?;

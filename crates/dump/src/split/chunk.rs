@@ -47,11 +47,12 @@ pub(super) enum ClassifiedChunk {
     Bytes(Buffer, Option<Digest>),
 }
 
-/// Result of reading an extent: fewer bytes than requested if the input has become shorter.
+/// A chunk that was read.
 #[derive(Debug)]
-pub(super) struct Read<T> {
+pub(super) struct ReadChunk {
+    /// Number of bytes: fewer than requested if the input has become shorter.
     pub(super) got: usize,
-    pub(super) what: T,
+    pub(super) chunk: ClassifiedChunk,
 }
 
 impl ChunkWorker {
@@ -67,19 +68,19 @@ impl ChunkWorker {
         offset: u64,
         len: usize,
         digest: bool,
-    ) -> io::Result<Read<ClassifiedChunk>> {
+    ) -> io::Result<ReadChunk> {
         let begun = Instant::now();
         let mut bytes = shared.buffers.take(len);
         let got = source.read_at(&mut bytes, offset)?;
         bytes.truncate(got);
         spent(&shared.read, begun);
-        Ok(Read { got, what: self.look(shared, bytes, digest) })
+        Ok(ReadChunk { got, chunk: self.classify(shared, bytes, digest) })
     }
 
     /// Classifies a chunk.
-    pub(super) fn look(&mut self, shared: &ChunkContext, bytes: Buffer, digest: bool) -> ClassifiedChunk {
+    pub(super) fn classify(&mut self, shared: &ChunkContext, bytes: Buffer, digest: bool) -> ClassifiedChunk {
         let begun = Instant::now();
-        let looked = match repeated(&bytes) {
+        let classified = match repeated(&bytes) {
             Some(pattern) => ClassifiedChunk::Fill(pattern),
             None => {
                 let digest = digest.then(|| Digest::of(&bytes));
@@ -87,12 +88,12 @@ impl ChunkWorker {
             }
         };
         spent(&shared.code, begun);
-        looked
+        classified
     }
 
     /// Makes the stored form of a chunk.
-    pub(super) fn pack(&mut self, shared: &ChunkContext, looked: ClassifiedChunk) -> Result<PackedChunk> {
-        let raw = match looked {
+    pub(super) fn pack(&mut self, shared: &ChunkContext, classified: ClassifiedChunk) -> Result<PackedChunk> {
+        let raw = match classified {
             ClassifiedChunk::Fill(pattern) => return Ok(PackedChunk::Fill(pattern)),
             ClassifiedChunk::Bytes(raw, _) => raw,
         };
@@ -238,8 +239,8 @@ mod tests {
             for chunk in &chunks {
                 let mut bytes = shared.buffers.take(chunk.len());
                 bytes.copy_from_slice(chunk);
-                let looked = worker.look(&shared, bytes, false);
-                let packed = worker.pack(&shared, looked).unwrap();
+                let classified = worker.classify(&shared, bytes, false);
+                let packed = worker.pack(&shared, classified).unwrap();
                 assert!(back(&shared, &packed, chunk.len()) == *chunk, "{codec}: {} bytes", chunk.len());
             }
         }
@@ -274,8 +275,8 @@ mod tests {
         let mut pack = |chunk: &[u8]| {
             let mut bytes = shared.buffers.take(chunk.len());
             bytes.copy_from_slice(chunk);
-            let looked = worker.look(&shared, bytes, false);
-            worker.pack(&shared, looked).unwrap()
+            let classified = worker.classify(&shared, bytes, false);
+            worker.pack(&shared, classified).unwrap()
         };
         assert!(matches!(pack(&[0; 1 << 16]), PackedChunk::Fill([0, 0, 0, 0, 0, 0, 0, 0])));
         assert!(matches!(pack(&b"abcdefgh".repeat(512)), PackedChunk::Fill(pattern) if pattern == *b"abcdefgh"));

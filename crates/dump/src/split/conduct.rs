@@ -76,7 +76,7 @@ pub(super) struct SplitConductor<'a, 'env> {
     gather: SegmentBuilder,
     stripes: StripeAssigner,
     /// Chunks being classified, if equal ones are searched.
-    looking: Window<PendingStretch<ClassifiedChunk>>,
+    classifying: Window<PendingStretch<ClassifiedChunk>>,
     /// Chunks being compressed.
     packing: Window<PendingStretch<PackedChunk>>,
     coding: Window<Vec<SealedSegment>>,
@@ -110,7 +110,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             code: AtomicU64::new(0),
         };
         // With two stages, each gets a share of the memory.
-        let (looking, packing) = if options.dedup { (plan.window / 2, plan.window / 2) } else { (0, plan.window) };
+        let (classifying, packing) = if options.dedup { (plan.window / 2, plan.window / 2) } else { (0, plan.window) };
         SplitConductor {
             pool,
             queue,
@@ -122,7 +122,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             segments: Buffers::new(plan.segment),
             gather: SegmentBuilder::new(plan),
             stripes: StripeAssigner::new(options.parity, work.next_stripe),
-            looking: Window::new(looking),
+            classifying: Window::new(classifying),
             packing: Window::new(packing),
             coding: Window::new(1),
             seen: options.dedup.then(|| RecentPlaces::new(RecentPlaces::memory(options.memory))),
@@ -213,17 +213,17 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
         let source = Arc::clone(source);
         // Data that is written again is stored itself, because chunks elsewhere may refer to it.
         if self.seen.is_some() && !self.again {
-            let look = move |worker: &mut ChunkWorker| {
+            let classify = move |worker: &mut ChunkWorker| {
                 let read = worker.read(&shared, &source, offset, len, true).map_err(StretchFailure::Read);
-                PendingStretch { offset, len: len as u64, result: read.map(|read| (read.got as u64, read.what)) }
+                PendingStretch { offset, len: len as u64, result: read.map(|read| (read.got as u64, read.chunk)) }
             };
-            let ticket = self.pool.submit(look);
-            return self.look(ticket, len);
+            let ticket = self.pool.submit(classify);
+            return self.queue_classifying(ticket, len);
         }
         let pack = move |worker: &mut ChunkWorker| {
             let read = worker.read(&shared, &source, offset, len, false).map_err(StretchFailure::Read);
             let result = read.and_then(|read| {
-                let packed = worker.pack(&shared, read.what).map_err(StretchFailure::Pack)?;
+                let packed = worker.pack(&shared, read.chunk).map_err(StretchFailure::Pack)?;
                 Ok((read.got as u64, packed))
             });
             PendingStretch { offset, len: len as u64, result }
@@ -255,17 +255,17 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             let digest = self.seen.is_some();
             let len = got as u64;
             if digest {
-                let look = move |worker: &mut ChunkWorker| PendingStretch {
+                let classify = move |worker: &mut ChunkWorker| PendingStretch {
                     offset,
                     len,
-                    result: Ok((len, worker.look(&shared, bytes, true))),
+                    result: Ok((len, worker.classify(&shared, bytes, true))),
                 };
-                let ticket = self.pool.submit(look);
-                self.look(ticket, got)?;
+                let ticket = self.pool.submit(classify);
+                self.queue_classifying(ticket, got)?;
             } else {
                 let pack = move |worker: &mut ChunkWorker| {
-                    let looked = worker.look(&shared, bytes, false);
-                    let result = worker.pack(&shared, looked).map_err(StretchFailure::Pack);
+                    let classified = worker.classify(&shared, bytes, false);
+                    let result = worker.pack(&shared, classified).map_err(StretchFailure::Pack);
                     PendingStretch { offset, len, result: result.map(|packed| (len, packed)) }
                 };
                 let ticket = self.pool.submit(pack);
@@ -280,25 +280,29 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
     }
 
     /// Queues a chunk being classified, and continues with those that are ready.
-    fn look(&mut self, ticket: JobTicket<PendingStretch<ClassifiedChunk>>, bytes: usize) -> Result<(), SplitStop> {
-        self.looking.push(ticket, bytes);
-        while self.looking.is_full() {
-            let step = self.looking.pop();
-            self.looked(step)?;
+    fn queue_classifying(
+        &mut self,
+        ticket: JobTicket<PendingStretch<ClassifiedChunk>>,
+        bytes: usize,
+    ) -> Result<(), SplitStop> {
+        self.classifying.push(ticket, bytes);
+        while self.classifying.is_full() {
+            let step = self.classifying.pop();
+            self.handle_classified(step)?;
         }
         Ok(())
     }
 
     /// Decides whether a chunk occurred before; if not, it is compressed.
-    fn looked(&mut self, step: Option<PendingStretch<ClassifiedChunk>>) -> Result<(), SplitStop> {
+    fn handle_classified(&mut self, step: Option<PendingStretch<ClassifiedChunk>>) -> Result<(), SplitStop> {
         let Some(PendingStretch { offset, len, result }) = step else { return Ok(()) };
-        let (got, looked) = match result {
-            Ok(looked) => looked,
+        let (got, classified) = match result {
+            Ok(classified) => classified,
             Err(failure) => {
                 return self.pack(JobTicket::ready(PendingStretch { offset, len, result: Err(failure) }), 0);
             }
         };
-        if let (Some(seen), ClassifiedChunk::Bytes(bytes, Some(digest))) = (&mut self.seen, &looked) {
+        if let (Some(seen), ClassifiedChunk::Bytes(bytes, Some(digest))) = (&mut self.seen, &classified) {
             // Only full chunks are remembered, so one that refers to another has its length.
             let full = bytes.len() == self.shared.chunk;
             let earlier = if full { seen.find_or_add(*digest, offset) } else { None };
@@ -309,7 +313,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
         }
         let shared = Arc::clone(&self.shared);
         let pack = move |worker: &mut ChunkWorker| {
-            let result = worker.pack(&shared, looked).map_err(StretchFailure::Pack);
+            let result = worker.pack(&shared, classified).map_err(StretchFailure::Pack);
             PendingStretch { offset, len, result: result.map(|packed| (got, packed)) }
         };
         let ticket = self.pool.submit(pack);
@@ -362,7 +366,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
     /// Discards everything after the offset at which the input ended.
     fn stopped(&mut self, stop: SplitStop) -> SplitStop {
         // What is in flight lies after the end. Its jobs are dropped with their tickets.
-        (self.looking, self.packing) = (Window::new(0), Window::new(0));
+        (self.classifying, self.packing) = (Window::new(0), Window::new(0));
         if let (SplitStop::Input { at, .. }, false) = (&stop, self.again) {
             self.end = *at;
         }
@@ -431,8 +435,8 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
     }
 
     fn flush_chunks(&mut self) -> Result<(), SplitStop> {
-        while let Some(step) = self.looking.pop() {
-            self.looked(Some(step))?;
+        while let Some(step) = self.classifying.pop() {
+            self.handle_classified(Some(step))?;
         }
         while let Some(step) = self.packing.pop() {
             self.packed(step)?;

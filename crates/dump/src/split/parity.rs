@@ -11,7 +11,7 @@ use crate::part::{RecordBytes, SegmentHead, seal, sealed_len};
 
 /// Number of bytes of each shard coded together. The code works on each 64 bytes independently, so
 /// the shards may be sliced: the slices being processed then stay in the cache.
-const SLICE: usize = 64 << 10;
+const SLICE_LEN: usize = 64 << 10;
 
 /// Assigns segments to stripes.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl FullStripe {
     pub(super) fn code(&self, set: &[u8; 16], buffers: &Buffers) -> Vec<SealedSegment> {
         let longest = self.sealed.iter().map(|sealed| sealed.bytes.len()).max().unwrap_or(0);
         let mut payloads = vec![vec![0; longest]; usize::from(self.parity)];
-        let len = SLICE.min(longest);
+        let len = SLICE_LEN.min(longest);
         let encoder = ReedSolomonEncoder::new(self.sealed.len(), payloads.len(), len);
         let mut encoder = encoder.expect("fewer shards than a set may have parts, of even length");
         let mut padded = vec![0; len];

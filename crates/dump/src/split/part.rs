@@ -60,9 +60,9 @@ pub(super) struct PartWriter {
     error: Option<String>,
 }
 
-/// Options for writing a part.
+/// How a part is written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WritingManner {
+pub(super) struct PartWriteSettings {
     pub(super) sink: PartTarget,
     pub(super) direct: bool,
     pub(super) checkpoint_every: u64,
@@ -75,7 +75,7 @@ impl PartWriter {
         path: &Path,
         storage: Box<dyn Storage>,
         superblock: PartSuperblock,
-        manner: WritingManner,
+        settings: PartWriteSettings,
         position: u64,
         index: Vec<SegmentEntry>,
     ) -> Self {
@@ -83,16 +83,16 @@ impl PartWriter {
         PartWriter {
             path: path.to_owned(),
             superblock,
-            behind: WriteBehind::new(manner.sink != PartTarget::Pipe && !manner.direct, position),
+            behind: WriteBehind::new(settings.sink != PartTarget::Pipe && !settings.direct, position),
             storage,
-            sink: manner.sink,
-            direct: manner.direct,
+            sink: settings.sink,
+            direct: settings.direct,
             position,
             resumed: position,
             index,
             safe,
-            checkpoint_every: manner.checkpoint_every,
-            can_redo: manner.can_redo,
+            checkpoint_every: settings.checkpoint_every,
+            can_redo: settings.can_redo,
             pages: Buffers::new(ALIGN),
             busy: Duration::ZERO,
             synced: Duration::ZERO,

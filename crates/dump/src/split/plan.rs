@@ -9,16 +9,17 @@ use crate::format::{ALIGN, CHUNK, SEGMENT_MAX};
 use crate::{Error, Result};
 
 /// Memory of the program before it holds any byte of the dump.
-const PROGRAM: u64 = 10 << 20;
+const PROGRAM_MEMORY: u64 = 10 << 20;
 /// Room of a segment beyond its chunks: header, records, maps of pages, padding; and room for the
 /// records of a parity segment beside a payload as long as the longest segment.
-const SLACK: u64 = 16 << 10;
-/// Part of [`SLACK`] that only parity may use.
+const SEGMENT_OVERHEAD: u64 = 16 << 10;
+/// Part of [`SEGMENT_OVERHEAD`] that only parity may use.
 const PARITY_ROOM: u64 = 2 * ALIGN as u64;
-/// Approximate length of segments, if memory suffices for as many as needed. Each takes one write, so short ones cost
-/// calls, and long ones memory.
-const SEGMENT_LEAST: u64 = 256 << 10;
-const SEGMENT_MOST: u64 = 4 << 20;
+/// Approximate least length of segments, if memory suffices for as many as needed. Each takes one write, so shorter
+/// ones cost calls.
+const MIN_SEGMENT_LEN: u64 = 256 << 10;
+/// Approximate greatest length of segments; longer ones cost memory.
+const MAX_SEGMENT_LEN: u64 = 4 << 20;
 
 /// Sizes derived from the options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,17 +49,17 @@ impl MemoryPlan {
         let threads = options.threads.max(1) as u64;
         let parts = parts as u64;
         let parity = u64::from(options.parity);
-        let fixed = PROGRAM + threads * per_thread(&options.codec, chunk);
+        let fixed = PROGRAM_MEMORY + threads * per_thread(&options.codec, chunk);
         let flight = (2 * threads + 2) * chunk;
         // Two for each part, one being filled; one stripe waiting for its parity and one in progress.
         let segments = 2 * parts + 2 + if parity > 0 { 2 * (parts + parity) } else { 0 };
         let room = |per_segment: u64| {
             let held = 2 * per_segment / chunk + 2;
             // The contents of the segment being filled, and its sealed form, exist at the same time.
-            fixed + flight + (segments + 1) * (per_segment + SLACK) + held * chunk
+            fixed + flight + (segments + 1) * (per_segment + SEGMENT_OVERHEAD) + held * chunk
         };
-        let mut per_segment = SEGMENT_MOST.max(chunk);
-        while per_segment > SEGMENT_LEAST.max(chunk) && room(per_segment) > memory {
+        let mut per_segment = MAX_SEGMENT_LEN.max(chunk);
+        while per_segment > MIN_SEGMENT_LEN.max(chunk) && room(per_segment) > memory {
             per_segment /= 2;
         }
         let needed = room(per_segment);
@@ -68,7 +69,7 @@ impl MemoryPlan {
             let why = format!("too little: {parts} parts, {threads} threads and chunks of {chunk} need {needed}");
             return Err(Error::option("memory", Size(options.memory), why));
         }
-        let segment = per_segment + SLACK;
+        let segment = per_segment + SEGMENT_OVERHEAD;
         if segment > u64::from(SEGMENT_MAX) {
             return Err(Error::option("chunk size", Size(chunk), "larger than a segment"));
         }
@@ -106,7 +107,7 @@ impl MemoryPlan {
 }
 
 fn size_of_slack() -> usize {
-    usize::try_from(SLACK).unwrap_or(usize::MAX)
+    usize::try_from(SEGMENT_OVERHEAD).unwrap_or(usize::MAX)
 }
 
 /// Memory of a codec, and of buffers for a chunk as it is read, squeezed, compressed and decoded again.
@@ -136,7 +137,7 @@ mod tests {
             let stripes = if parity > 0 { 2 * (parts + usize::from(parity)) } else { 0 };
             let segments = (plan.queue + 2 + stripes) * plan.segment;
             let chunks = plan.window + plan.held * plan.chunk + threads.max(1) * 4 * plan.chunk;
-            let all = (segments + chunks) as u64 + PROGRAM;
+            let all = (segments + chunks) as u64 + PROGRAM_MEMORY;
             assert!(all <= memory, "{plan:?}: {all}");
             assert!(plan.queue > 2 * parts && plan.data_segment > plan.chunk + 4096, "{plan:?}");
         }

@@ -6,7 +6,7 @@ use packfs_blocks::hex::to_hex;
 
 use super::open::OpenedPart;
 use super::options::SplitOptions;
-use super::part::{PartTarget, PartWriter, WritingManner};
+use super::part::{PartTarget, PartWriteSettings, PartWriter};
 use super::plan::MemoryPlan;
 use super::report::{ChunkBytes, PartReport, SplitReport};
 use super::resume::{self, PartStart, ResumedSet};
@@ -30,7 +30,7 @@ pub(super) struct SplitWork {
     pub(super) fresh_from: u64,
     pub(super) next_stripe: u64,
     pub(super) finished: bool,
-    pub(super) manner: WritingManner,
+    pub(super) settings: PartWriteSettings,
 }
 
 impl SplitWork {
@@ -43,7 +43,7 @@ impl SplitWork {
         plan: MemoryPlan,
     ) -> Result<Self> {
         let size = input.size().unwrap_or(0);
-        let manner = WritingManner {
+        let settings = PartWriteSettings {
             sink: PartTarget::File,
             direct: false,
             // At least 1 MiB, as each checkpoint waits for the disk.
@@ -59,19 +59,16 @@ impl SplitWork {
                 return Err(Error::Exists { path: part.path.clone(), device: true });
             }
             let todo = resume::missing(&[], size);
-            let resumed_bytes = 0;
-            let fresh_from = 0;
-            let next_stripe = 0;
             return Ok(SplitWork {
                 superblock,
                 plan,
                 left,
                 todo,
-                resumed_bytes,
+                resumed_bytes: 0,
                 resumed_chunks: ChunkBytes::default(),
-                fresh_from,
-                next_stripe,
-                manner,
+                fresh_from: 0,
+                next_stripe: 0,
+                settings,
                 finished: false,
             });
         };
@@ -90,7 +87,7 @@ impl SplitWork {
             resumed_chunks: resumed.chunks,
             fresh_from: resumed.covered.last().map_or(0, |range| range.end),
             next_stripe: resumed.next_stripe,
-            manner,
+            settings,
         })
     }
 
@@ -128,8 +125,8 @@ impl SplitWork {
             open.cut(left.position)?;
             let storage = open.keep().map_err(Error::io("cannot open", &open.path))?;
             let superblock = PartSuperblock { part: left.number, ..self.superblock.clone() };
-            let manner = WritingManner { sink: open.sink, direct: open.direct, ..self.manner };
-            parts.push(PartWriter::new(&open.path, storage, superblock, manner, left.position, left.index.clone()));
+            let settings = PartWriteSettings { sink: open.sink, direct: open.direct, ..self.settings };
+            parts.push(PartWriter::new(&open.path, storage, superblock, settings, left.position, left.index.clone()));
         }
         Ok(parts)
     }

@@ -25,8 +25,8 @@ pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
             ..ReportSection::default()
         });
         let groups = groups(&set);
-        // The choice of blocks and features with the most measurements represents the others.
-        // Reversed positions, so that the first of equal groups wins.
+        // The choice of blocks and features with the most measurements represents the others. Positions are reversed,
+        // so that the first of equal groups wins.
         let first = groups.iter().enumerate().max_by_key(|(at, group)| (group.len(), std::cmp::Reverse(*at)));
         let first = first.map_or(0, |(at, _)| at);
         let order = std::iter::once(first).chain((0..groups.len()).filter(|at| *at != first));
@@ -36,7 +36,7 @@ pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
             ReportSection {
                 chapter: ReportChapter::Building,
                 title: if at == first { format!("Do more threads help? {heading}") } else { heading },
-                sentences: sentences::of_group(group),
+                sentences: sentences::fastest_and_scaling(group).into_iter().collect(),
                 charts: charts::of_group(results, group),
                 tables: tables::of_group(results, group),
                 notes: sentences::models(results, group),

@@ -2,39 +2,41 @@
 
 use super::super::model::{ReportTable, TableColumn, TableValue};
 use super::super::published::{images, packing};
-use super::super::shape::{distinct, short, slug, table, timed};
+use super::super::shape::{distinct, short_digest, slug, table, trial_table};
 use super::lines::{
-    BuildRow, FAR, SpeedupBase, at, error, fastest, features, is_own, label, lines, model, tar_bytes, uncompressed,
+    MANY_THREADS, SpeedupBase, fastest, features, fit_model, is_packfs, label, lines, model_error, row_with, tar_bytes,
+    uncompressed,
 };
 use crate::metrics::speedup;
-use crate::results::BenchResults;
-use crate::units::size;
+use crate::results::{BenchResults, BuildRow};
+use crate::units::short_size;
 
 /// Returns the part of IDs that identifies a set.
 pub(super) fn set_id(set: &[&BuildRow]) -> String {
     let key = &set[0].key;
-    slug(&format!("{}-{}-{}", key.source, short(&key.digest), key.format))
+    slug(&format!("{}-{}-{}", key.source, short_digest(&key.digest), key.format))
 }
 
 pub(super) fn group_id(group: &[&BuildRow]) -> String {
     let key = &group[0].key;
-    slug(&format!("{}-{}-{}", set_id(group), size(key.block), features(key)))
+    slug(&format!("{}-{}-{}", set_id(group), short_size(key.block), features(key)))
 }
 
 /// Returns the tables of a group.
 pub(super) fn of_group(results: &BenchResults, group: &[&BuildRow]) -> Vec<ReportTable> {
-    let all = [Some(times(group)), Some(scaling(group)), Some(throughput(results, group)), stages(results, group)];
-    all.into_iter().flatten().collect()
+    let mut tables = vec![times(group), scaling(group), throughput(results, group)];
+    tables.extend(stages(results, group));
+    tables
 }
 
-/// S0a, S1a: seconds by threads, one column per codec.
+/// Makes the table of seconds by threads, with a column for each codec (S0a, S1a).
 fn times(group: &[&BuildRow]) -> ReportTable {
     let lines = lines(group);
     let mut threads = distinct(group.iter().map(|row| row.key.threads));
     threads.sort_unstable();
     let row = |threads: usize| {
         let first = if threads == 0 { TableValue::from("serial") } else { TableValue::Text(threads.to_string()) };
-        let cells = lines.iter().map(|line| at(line, threads).map(|row| row.time.median).into());
+        let cells = lines.iter().map(|line| row_with(line, threads).map(|row| row.time.median).into());
         std::iter::once(first).chain(cells).collect()
     };
     let columns = lines.iter().map(|line| TableColumn::of(&format!("{} s", label(&line[0].key))));
@@ -46,7 +48,7 @@ fn times(group: &[&BuildRow]) -> ReportTable {
     }
 }
 
-/// S0b, S0c: speed-up and efficiency.
+/// Makes the table of speed-up and efficiency (S0b, S0c).
 fn scaling(group: &[&BuildRow]) -> ReportTable {
     let lines = lines(group);
     let rows = lines.iter().flat_map(|line| {
@@ -71,11 +73,11 @@ fn scaling(group: &[&BuildRow]) -> ReportTable {
         ["program", "codec", "threads", "s", "MB/s", "T(1)/T(n)", "T(serial)/T(n)", "efficiency", "to serial"]
             .map(TableColumn::of);
     let title = "Speed-up and efficiency, relative to one thread and to the serial run; 0 threads is serial";
-    let table = timed(&format!("builds-{}-scaling", group_id(group)), title, columns, rows);
+    let table = trial_table(&format!("builds-{}-scaling", group_id(group)), title, columns, rows);
     packing::beside_builds(table, &lines.concat())
 }
 
-/// S0d: the highest throughput.
+/// Makes the table of the highest throughput (S0d).
 fn throughput(results: &BenchResults, group: &[&BuildRow]) -> ReportTable {
     let row = |best: &&BuildRow| {
         let tar = tar_bytes(results, best).map(|bytes| bytes as f64 / 1e6 / best.time.median);
@@ -90,16 +92,20 @@ fn throughput(results: &BenchResults, group: &[&BuildRow]) -> ReportTable {
     packing::beside_throughput(table(&id, "Most throughput: bytes for the least time", columns, rows), &best)
 }
 
-/// Stages of packfs with the prediction of the model.
+/// Makes the table of the stages of packfs, with the prediction of the model.
 fn stages(results: &BenchResults, group: &[&BuildRow]) -> Option<ReportTable> {
     let row = |line: &Vec<&BuildRow>| {
-        let (model, threads) = model(results, line)?;
+        let (model, threads) = fit_model(results, line)?;
         let mut row: Vec<TableValue> = vec![line[0].key.codec.as_str().into(), TableValue::Whole(threads as u64)];
         let parts = [model.serial, model.order, model.writing(), model.read, model.compute];
         row.extend(parts.map(TableValue::Number));
-        row.extend([TableValue::Number(100.0 * error(&model, line)), model.enough().into()]);
-        let far = model.seconds(FAR);
-        row.extend([TableValue::Number(far), speedup(model.seconds(1), far).into(), model.limit(FAR).words().into()]);
+        row.extend([TableValue::Number(100.0 * model_error(&model, line)), model.enough().into()]);
+        let far = model.seconds(MANY_THREADS);
+        row.extend([
+            TableValue::Number(far),
+            speedup(model.seconds(1), far).into(),
+            model.limit(MANY_THREADS).words().into(),
+        ]);
         Some(row)
     };
     let rows: Vec<Vec<TableValue>> = lines(group).iter().filter_map(row).collect();
@@ -123,11 +129,14 @@ fn stages(results: &BenchResults, group: &[&BuildRow]) -> Option<ReportTable> {
 
 /// Returns the tables of a set.
 pub(super) fn of_set(results: &BenchResults, set: &[&BuildRow]) -> Vec<ReportTable> {
-    [Some(sizes(results, set)), gains(set), peers(set)].into_iter().flatten().collect()
+    let mut tables = vec![sizes(results, set)];
+    tables.extend(gains(set));
+    tables.extend(peers(set));
+    tables
 }
 
-/// S0f, S1b, S4a, S4h: image sizes.
-fn sizes(results: &BenchResults, set: &[&BuildRow]) -> ReportTable {
+/// Makes the table of image sizes (S0f, S1b, S4a, S4h).
+fn sizes<'r>(results: &BenchResults, set: &[&'r BuildRow]) -> ReportTable {
     // `speedup` is a quotient that is blank if the divisor is 0.
     let ratio = |made: u64, of: Option<u64>| TableValue::from(of.and_then(|of| speedup(made as f64, of as f64)));
     let row = |line: &Vec<&BuildRow>| {
@@ -135,7 +144,7 @@ fn sizes(results: &BenchResults, set: &[&BuildRow]) -> ReportTable {
         vec![
             row.key.tool.as_str().into(),
             row.key.codec.as_str().into(),
-            TableValue::Text(size(row.key.block)),
+            TableValue::Text(short_size(row.key.block)),
             features(&row.key).into(),
             TableValue::Whole(row.made),
             row.ratio().into(),
@@ -148,16 +157,18 @@ fn sizes(results: &BenchResults, set: &[&BuildRow]) -> ReportTable {
     let columns = ["program", "codec", "block", "features", "bytes", "to files", "to uncompressed", "to tar"];
     let id = format!("builds-{}-sizes", set_id(set));
     let rows = lines.iter().map(row).collect();
-    let first: Vec<&BuildRow> = lines.iter().map(|line| line[0]).collect();
+    let first: Vec<&'r BuildRow> = lines.iter().map(|line| line[0]).collect();
     let table = packing::beside_sizes(table(&id, "Sizes of images", columns, rows), &first);
-    images::beside_sizes(
-        table,
-        first.iter().map(|row| (row.key.format.as_str(), row.key.codec.as_str(), row.key.block)),
-    )
+    let settings = |row: &&'r BuildRow| images::ImageSettings {
+        format: &row.key.format,
+        codec: &row.key.codec,
+        block: row.key.block,
+    };
+    images::beside_sizes(table, first.iter().map(settings))
 }
 
-/// Gains and costs of features: each line relative to the one without features, with the largest number of threads that
-/// both have.
+/// Makes the table of gains and costs of features: each line relative to the one without features, with the largest
+/// number of threads that both have.
 fn gains(set: &[&BuildRow]) -> Option<ReportTable> {
     let all = lines(set);
     let mut rows = Vec::new();
@@ -168,13 +179,13 @@ fn gains(set: &[&BuildRow]) -> Option<ReportTable> {
             (&other.tool, &other.codec, other.block, other.features.as_str()) == (&key.tool, &key.codec, key.block, "")
         });
         let Some(plain) = plain.filter(|_| !key.features.is_empty()) else { continue };
-        let threads = line.iter().rev().map(|row| row.key.threads).find(|threads| at(plain, *threads).is_some());
-        let Some((row, base)) = threads.and_then(|n| at(line, n).zip(at(plain, n))) else { continue };
+        let threads = line.iter().rev().map(|row| row.key.threads).find(|threads| row_with(plain, *threads).is_some());
+        let Some((row, base)) = threads.and_then(|n| row_with(line, n).zip(row_with(plain, n))) else { continue };
         let efficiency = |line: &[&BuildRow], row: &BuildRow| TableValue::from(SpeedupBase::One.efficiency(line, row));
         rows.push(vec![
             key.tool.as_str().into(),
             key.codec.as_str().into(),
-            TableValue::Text(size(key.block)),
+            TableValue::Text(short_size(key.block)),
             features(key).into(),
             TableValue::Whole(row.key.threads as u64),
             speedup(row.made as f64, base.made as f64).into(),
@@ -189,15 +200,15 @@ fn gains(set: &[&BuildRow]) -> Option<ReportTable> {
     (!rows.is_empty()).then(|| table(&format!("builds-{}-features", set_id(set)), title, columns, rows))
 }
 
-/// packfs and other programs at the same work.
+/// Makes the table that compares packfs with other programs at the same work.
 fn peers(set: &[&BuildRow]) -> Option<ReportTable> {
     let mut rows = Vec::new();
-    for peer in set.iter().filter(|row| !is_own(&row.key)) {
+    for peer in set.iter().filter(|row| !is_packfs(&row.key)) {
         let Some(own) = same_work(set, peer) else { continue };
         rows.push(vec![
             peer.key.tool.as_str().into(),
             peer.key.codec.as_str().into(),
-            TableValue::Text(size(peer.key.block)),
+            TableValue::Text(short_size(peer.key.block)),
             features(&peer.key).into(),
             TableValue::Whole(peer.key.threads as u64),
             TableValue::Number(peer.time.median),
@@ -218,5 +229,5 @@ pub(super) fn same_work<'r>(set: &[&'r BuildRow], peer: &BuildRow) -> Option<&'r
         let key = &row.key;
         (key.codec.clone(), key.block, key.features.clone(), key.threads)
     };
-    set.iter().copied().find(|row| is_own(&row.key) && work(row) == work(peer))
+    set.iter().copied().find(|row| is_packfs(&row.key) && work(row) == work(peer))
 }

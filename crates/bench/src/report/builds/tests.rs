@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::{BenchReport, ChartSeries, ReportChart, SeriesRole, markdown};
 use super::*;
 use crate::Result;
-use crate::build::{BuildCell, BuildMatrix, BuildProgram, BuildTool, ImageFeatures};
+use crate::build::{BuildKey, BuildMatrix, BuildProgram, BuildTool, ImageFeatures};
 use crate::executor::CellExecutor;
 use crate::format::ImageFormat;
 use crate::record::{BenchSession, MachineRecord, RecordLine, ResultsFile};
@@ -28,9 +28,8 @@ fn work(codec: &str) -> (u64, u64, u64, u64) {
     }
 }
 
-impl CellExecutor<BuildCell> for Mock {
-    fn run(&mut self, cell: &BuildCell, _: Duration) -> Result<TrialSample> {
-        let key = &cell.key;
+impl CellExecutor<BuildKey> for Mock {
+    fn run(&mut self, key: &BuildKey, _: Duration) -> Result<TrialSample> {
         let own = key.tool == "packfs";
         if key.codec == "lz4" && !own {
             return Err(crate::Error::Program { program: key.tool.clone(), why: "exit status 1: no lz4".into() });
@@ -66,14 +65,15 @@ impl CellExecutor<BuildCell> for Mock {
 
 fn sample() -> BenchResults {
     let matrix = BuildMatrix {
-        source: ("root".into(), "00112233".into()),
+        source: "root".into(),
+        digest: "00112233".into(),
         formats: vec![ImageFormat::Squashfs],
         codecs: Some(["lz4", "zstd:15", "none"].map(|text| text.parse().unwrap()).into()),
         blocks: vec![131_072],
         jobs: vec![0, 1, 2],
         features: vec![ImageFeatures::ALL, ImageFeatures::default()],
     };
-    let tool = |kind: BuildProgram| BuildTool { kind, path: kind.name().into(), version: String::new() };
+    let tool = |kind: BuildProgram| BuildTool { program: kind, path: kind.name().into(), version: String::new() };
     let (mut cells, _) = matrix.cells(&[tool(BuildProgram::Packfs), tool(BuildProgram::Tar2sqfs)]).unwrap();
     let smaller = BuildMatrix { blocks: vec![4096], jobs: vec![2], features: vec![ImageFeatures::ALL], ..matrix };
     cells.extend(smaller.cells(&[tool(BuildProgram::Packfs)]).unwrap().0);
@@ -87,8 +87,15 @@ fn sample() -> BenchResults {
         runs: 3,
         ..BenchSession::default()
     })];
-    let (done, stop, least) = Default::default();
-    let plan = RunPlan { cells, runs: 3, seed: 1, least, session, done, stop };
+    let plan = RunPlan {
+        cells,
+        runs: 3,
+        seed: 1,
+        min_time: Duration::ZERO,
+        session,
+        done: Default::default(),
+        stop: Default::default(),
+    };
     let mut record = |line: &RecordLine| {
         lines.push(line.clone());
         Ok(())

@@ -2,14 +2,14 @@
 
 use super::super::commands;
 use super::super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
-use super::super::shape::{axis, distinct, guide, has_points, name, series, slug};
+use super::super::shape::{axis, distinct, guide, has_points, name_x, series, slug};
 use super::USUAL;
-use super::tables::{RelativeFactors, factors, fronts, group_id};
+use super::tables::{RelativeFactors, fronts, group_id, relative_factors};
 use crate::corpus::INCOMPRESSIBLE;
 use crate::metrics::{efficiency, hull, speedup};
 use crate::results::{BenchResults, CodecRow};
 use crate::stats::{SampleSummary, geometric_mean};
-use crate::units::size;
+use crate::units::short_size;
 
 /// Returns the charts of one data set at one block size. Larger numbers of threads would look the same; other charts
 /// show their effect.
@@ -31,7 +31,8 @@ pub(super) fn of_group(results: &BenchResults, group: &[&CodecRow]) -> Vec<Repor
     charts
 }
 
-fn is_copy(row: &CodecRow) -> bool {
+/// Returns true for copying, which is not compression and does not compete.
+pub(super) fn is_copy(row: &CodecRow) -> bool {
     row.key.codec == "memcpy"
 }
 
@@ -50,7 +51,7 @@ fn command(row: &CodecRow) -> Option<String> {
     Some(commands::codec(&row.key))
 }
 
-/// Chart with a point for each codec and a line along the Pareto front.
+/// Makes a chart with a point for each codec and a line along the Pareto front.
 fn size_and_speed(
     id: &str,
     title: &str,
@@ -61,12 +62,12 @@ fn size_and_speed(
     let point = |row: &CodecRow| {
         let (speed, time) = speed(row)?;
         let point = ChartPoint::from((ChartX::Number(speed), 100.0 * row.sizes.ratio()));
-        Some((speed, point.gaining_across(&time).by(command(row))))
+        Some((speed, point.gaining_across(&time).with_command(command(row))))
     };
-    let mut on: Vec<(f64, ChartPoint)> =
-        group.iter().zip(front).filter(|(_, on)| **on).filter_map(|(row, _)| point(row)).collect();
-    on.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut all = vec![guide("Pareto front", on.into_iter().map(|(_, point)| (point.x, point.y)))];
+    let on_front = group.iter().zip(front).filter(|(_, is_on_front)| **is_on_front);
+    let mut line: Vec<(f64, ChartPoint)> = on_front.filter_map(|(row, _)| point(row)).collect();
+    line.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut all = vec![guide("Pareto front", line.into_iter().map(|(_, point)| (point.x, point.y)))];
     let points = group.iter().filter_map(|row| Some((row, point(row)?)));
     all.extend(points.map(|(row, (_, point))| series(&row.key.codec, [point])));
     let x = axis("MB/s", true);
@@ -74,16 +75,16 @@ fn size_and_speed(
     ReportChart { band: None, id: id.into(), title: title.into(), x, y, kind: ChartForm::Points, series: all }
 }
 
-/// Chart of time against savings. A mixture of two codecs, each on a part of the blocks, beats every point below the
-/// line.
+/// Makes the chart of time against savings. A mixture of two codecs, each on a part of the blocks, beats every point
+/// below the line.
 fn mixtures(id: &str, group: &[&CodecRow]) -> ReportChart {
     let point = |row: &&CodecRow| (row.encode.median * 1e9 / row.sizes.raw as f64, 100.0 * (1.0 - row.sizes.ratio()));
     let points: Vec<(f64, f64)> = group.iter().map(point).collect();
     let on: Vec<(f64, f64)> = hull(&points).into_iter().map(|at| points[at]).collect();
-    let line = mixed(&on).into_iter().map(|(x, y)| (ChartX::Number(x), y));
+    let line = mixture_line(&on).into_iter().map(|(x, y)| (ChartX::Number(x), y));
     let mut all = vec![guide("best mixtures", line)];
     all.extend(group.iter().zip(&points).map(|(row, (x, y))| {
-        let point = ChartPoint::from((ChartX::Number(*x), *y)).costing_across(&row.encode).by(command(row));
+        let point = ChartPoint::from((ChartX::Number(*x), *y)).costing_across(&row.encode).with_command(command(row));
         series(&row.key.codec, [point])
     }));
     ReportChart {
@@ -99,8 +100,9 @@ fn mixtures(id: &str, group: &[&CodecRow]) -> ReportChart {
 
 /// Returns points on the lines from no compression to the first codec and between codecs, dense enough for a
 /// logarithmic scale, on which the lines are curves.
-fn mixed(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    const STEPS: i32 = 16;
+fn mixture_line(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    // Enough for the lines to look smooth in a chart.
+    const STEPS_PER_LINE: i32 = 16;
     let Some(first) = codecs.first() else { return Vec::new() };
     // Begins at half of the first codec's time; little is visible before.
     let mut line = vec![(first.0 / 2.0, first.1 / 2.0)];
@@ -110,8 +112,8 @@ fn mixed(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
         if to.0 <= from.0 || from.0 <= 0.0 {
             continue;
         }
-        line.extend((1..STEPS).map(|step| {
-            let x = from.0 * (to.0 / from.0).powf(f64::from(step) / f64::from(STEPS));
+        line.extend((1..STEPS_PER_LINE).map(|step| {
+            let x = from.0 * (to.0 / from.0).powf(f64::from(step) / f64::from(STEPS_PER_LINE));
             (x, from.1 + (to.1 - from.1) * (x - from.0) / (to.0 - from.0))
         }));
         line.push(*to);
@@ -119,13 +121,13 @@ fn mixed(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
     line
 }
 
-/// Chart of the device speed below which compression pays.
+/// Makes the chart of the device speed below which compression pays.
 fn break_even(id: &str, group: &[&CodecRow]) -> ReportChart {
     let bars = |metric: fn(&CodecRow) -> Option<MeasuredSpeed>| {
         let valued = group.iter().filter_map(move |row| Some((row, metric(row)?)));
-        valued
-            .filter(|(_, (value, _))| *value > 0.0)
-            .map(|(row, (value, time))| ChartPoint::from((name(&row.key.codec), value)).gaining(&time).by(command(row)))
+        valued.filter(|(_, (value, _))| *value > 0.0).map(|(row, (value, time))| {
+            ChartPoint::from((name_x(&row.key.codec), value)).gaining(&time).with_command(command(row))
+        })
     };
     let writing = |row: &CodecRow| Some((row.encode_savings()?, row.encode));
     let reading = |row: &CodecRow| Some((row.decode_savings()?, row.decode?));
@@ -148,7 +150,7 @@ pub(super) struct RelativeCharts {
 
 impl RelativeCharts {
     pub(super) fn of(results: &BenchResults) -> Self {
-        let factors = factors(results);
+        let factors = relative_factors(results);
         let mut blocks = distinct(factors.iter().map(|one| one.block));
         blocks.sort_unstable();
         let usual = if blocks.contains(&USUAL) { Some(USUAL) } else { blocks.last().copied() };
@@ -162,14 +164,14 @@ impl RelativeCharts {
     }
 }
 
-/// Chart of speeds relative to zlib -9, averaged over data sets and block sizes.
+/// Makes the chart of speeds relative to zlib -9, averaged over data sets and block sizes.
 fn relative_speed(factors: &[RelativeFactors]) -> Option<ReportChart> {
     let codecs = distinct(factors.iter().map(|one| one.codec.as_str()));
-    let bars = |which: usize| {
+    let bars = |metric: fn(&RelativeFactors) -> &[f64]| {
         codecs.iter().filter_map(move |codec| {
-            let of = factors.iter().filter(|one| one.codec == *codec);
-            let all: Vec<f64> = of.flat_map(|one| one.factors[which].iter().copied()).collect();
-            Some((name(codec), geometric_mean(&all)?))
+            let of_codec = factors.iter().filter(|one| one.codec == *codec);
+            let all: Vec<f64> = of_codec.flat_map(|one| metric(one).iter().copied()).collect();
+            Some((name_x(codec), geometric_mean(&all)?))
         })
     };
     (!codecs.is_empty()).then(|| ReportChart {
@@ -179,48 +181,54 @@ fn relative_speed(factors: &[RelativeFactors]) -> Option<ReportChart> {
         x: axis("codec", false),
         y: axis("times zlib -9", true),
         kind: ChartForm::Bars,
-        series: vec![series("compressing", bars(0)), series("decompressing", bars(1))],
+        series: vec![
+            series("compressing", bars(|one| &one.encode_speed)),
+            series("decompressing", bars(|one| &one.decode_speed)),
+        ],
     })
 }
 
-/// Chart of savings per second relative to zlib -9, for one block size.
+/// Makes the chart of savings per second relative to zlib -9, for one block size.
 fn relative_savings(factors: &[RelativeFactors], block: usize) -> ReportChart {
-    let bars = |which: usize| {
-        let of = factors.iter().filter(move |one| one.block == block);
-        of.filter_map(move |one| Some((name(&one.codec), geometric_mean(&one.factors[which])?)))
+    let bars = |metric: fn(&RelativeFactors) -> &[f64]| {
+        let of_block = factors.iter().filter(move |one| one.block == block);
+        of_block.filter_map(move |one| Some((name_x(&one.codec), geometric_mean(metric(one))?)))
     };
     ReportChart {
         band: None,
-        id: format!("relative-savings-{}", slug(&size(block))),
-        title: format!("Savings a second relative to zlib -9, blocks of {}", size(block)),
+        id: format!("relative-savings-{}", slug(&short_size(block))),
+        title: format!("Savings a second relative to zlib -9, blocks of {}", short_size(block)),
         x: axis("codec", false),
         y: axis("times zlib -9", true),
         kind: ChartForm::Bars,
-        series: vec![series("compressing", bars(2)), series("decompressing", bars(3))],
+        series: vec![
+            series("compressing", bars(|one| &one.encode_savings)),
+            series("decompressing", bars(|one| &one.decode_savings)),
+        ],
     }
 }
 
-/// Chart of the speed on incompressible data: by block size, or in rows if there is only one.
+/// Makes the chart of the speed on incompressible data: by block size, or in rows if there is only one.
 pub(super) fn noise(results: &BenchResults) -> Option<ReportChart> {
     let rows: Vec<&CodecRow> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
     let least = rows.iter().map(|row| row.key.threads).min()?;
     let rows: Vec<&CodecRow> = rows.into_iter().filter(|row| row.key.threads == least).collect();
-    let one = rows.iter().all(|row| row.key.block == rows[0].key.block);
+    let has_one_block = rows.iter().all(|row| row.key.block == rows[0].key.block);
     let point = |row: &CodecRow, x: ChartX| {
         let (speed, time) = encoding(row)?;
-        Some(ChartPoint::from((x, speed)).gaining(&time).by(command(row)))
+        Some(ChartPoint::from((x, speed)).gaining(&time).with_command(command(row)))
     };
-    let series = match one {
-        true => vec![series("compressing", rows.iter().filter_map(|row| point(row, name(&row.key.codec))))],
-        false => lines(&rows, |row| point(row, ChartX::Name(size(row.key.block)))),
+    let series = match has_one_block {
+        true => vec![series("compressing", rows.iter().filter_map(|row| point(row, name_x(&row.key.codec))))],
+        false => lines(&rows, |row| point(row, ChartX::Name(short_size(row.key.block)))),
     };
     (!rows.is_empty()).then(|| ReportChart {
         band: None,
         id: "incompressible".into(),
         title: "Speed on data that does not compress".into(),
-        x: axis(if one { "codec" } else { "block" }, false),
+        x: axis(if has_one_block { "codec" } else { "block" }, false),
         y: axis("MB/s", true),
-        kind: if one { ChartForm::Bars } else { ChartForm::Lines },
+        kind: if has_one_block { ChartForm::Bars } else { ChartForm::Lines },
         series,
     })
 }
@@ -235,14 +243,14 @@ pub(super) fn by_data(results: &BenchResults) -> Vec<Vec<&CodecRow>> {
 
 /// Returns a line for each codec, over a quantity in which several of its rows differ.
 fn lines<P: Into<ChartPoint>>(rows: &[&CodecRow], point: impl Fn(&CodecRow) -> Option<P>) -> Vec<ChartSeries> {
-    let of = |codec: &str| {
+    let line = |codec: &str| {
         let rows = rows.iter().filter(|row| row.key.codec == codec);
         series(codec, rows.filter_map(|row| point(row)).collect::<Vec<_>>())
     };
-    distinct(rows.iter().map(|row| row.key.codec.as_str())).into_iter().map(of).collect()
+    distinct(rows.iter().map(|row| row.key.codec.as_str())).into_iter().map(line).collect()
 }
 
-/// Charts of size by block size.
+/// Makes charts of size by block size.
 pub(super) fn sizes(results: &BenchResults) -> Vec<ReportChart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
@@ -258,13 +266,13 @@ pub(super) fn sizes(results: &BenchResults) -> Vec<ReportChart> {
             x: axis("block", false),
             y: axis("size, % of the data", false),
             kind: ChartForm::Lines,
-            series: lines(&rows, |row| Some((ChartX::Name(size(row.key.block)), 100.0 * row.sizes.ratio()))),
+            series: lines(&rows, |row| Some((ChartX::Name(short_size(row.key.block)), 100.0 * row.sizes.ratio()))),
         });
     }
     charts
 }
 
-/// Charts of speed-up and efficiency by threads, with the ideal.
+/// Makes charts of speed-up and efficiency by threads, with the ideal.
 pub(super) fn threads(results: &BenchResults) -> Vec<ReportChart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
@@ -280,13 +288,19 @@ pub(super) fn threads(results: &BenchResults) -> Vec<ReportChart> {
         let times = |row: &CodecRow| Some((results.one_thread(row)?.encode.median, row.encode.median));
         let mut speedups = lines(&rows, |row| {
             let (one, many) = times(row)?;
-            Some(ChartPoint::from((number(row.key.threads), speedup(one, many)?)).gaining(&row.encode).by(command(row)))
+            Some(
+                ChartPoint::from((number(row.key.threads), speedup(one, many)?))
+                    .gaining(&row.encode)
+                    .with_command(command(row)),
+            )
         });
         speedups.push(guide("ideal", counts.iter().map(|threads| (number(*threads), *threads as f64))));
         let mut efficiencies = lines(&rows, |row| {
             let (one, many) = times(row)?;
             let efficiency = efficiency(one, many, row.key.threads)?;
-            Some(ChartPoint::from((number(row.key.threads), efficiency)).gaining(&row.encode).by(command(row)))
+            Some(
+                ChartPoint::from((number(row.key.threads), efficiency)).gaining(&row.encode).with_command(command(row)),
+            )
         });
         efficiencies.push(guide("ideal", counts.iter().map(|threads| (number(*threads), 1.0))));
         for (what, title, y, series) in [
@@ -296,7 +310,7 @@ pub(super) fn threads(results: &BenchResults) -> Vec<ReportChart> {
             charts.push(ReportChart {
                 band: None,
                 id: format!("{what}-{}", group_id(rows[0])),
-                title: format!("{title}: {} in blocks of {}", rows[0].key.data, size(block)),
+                title: format!("{title}: {} in blocks of {}", rows[0].key.data, short_size(block)),
                 x: axis("threads", false),
                 y: axis(y, false),
                 kind: ChartForm::Lines,

@@ -6,7 +6,7 @@ mod tables;
 
 use super::model::{ReportChapter, ReportChart, ReportSection, ReportTable};
 use crate::results::{BenchResults, CodecRow};
-use crate::units::three;
+use crate::units::three_digits;
 
 /// The most common block size of file systems, in bytes.
 pub(super) const USUAL: usize = 128 << 10;
@@ -19,7 +19,7 @@ pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
     }
     let mut sections = choices(results);
     if let Some(first) = sections.first_mut() {
-        first.notes = vec![sentences::method()];
+        first.notes = vec![sentences::METHOD.into()];
     }
     let section = |title: &str, sentences: Option<String>, charts: Vec<ReportChart>, table: Option<ReportTable>| {
         let title = title.into();
@@ -88,8 +88,11 @@ fn choices(results: &BenchResults) -> Vec<ReportSection> {
         if sections.iter().any(|section| section.title == title) {
             // Another data set with the same name, such as another sample.
             let bytes = first.iter().map(|row| row.sizes.raw).max().unwrap_or(0);
-            title =
-                format!("Which codec for {}, other data of this name ({} MB)?", usual.title, three(bytes as f64 / 1e6));
+            title = format!(
+                "Which codec for {}, other data of this name ({} MB)?",
+                usual.title,
+                three_digits(bytes as f64 / 1e6)
+            );
         }
         sections.push(ReportSection { title, finding: sentences::finding(results, first), folded: false, ..usual });
         sections.extend(groups.into_iter().map(section));

@@ -2,34 +2,34 @@
 
 use super::super::model::{ReportTable, TableColumn, TableValue};
 use super::super::published::codecs::beside_codecs;
-use super::super::shape::{short, slug, spread, table};
+use super::super::shape::{short_digest, slug, spread_percent, table};
 use super::sentences::heading;
 use crate::metrics::{efficiency, front, speedup};
 use crate::results::{BenchResults, CodecRow};
 use crate::stats::{arithmetic_mean, geometric_mean};
-use crate::units::size;
+use crate::units::short_size;
 
 /// Returns the part of IDs that identifies a group.
 pub(super) fn group_id(row: &CodecRow) -> String {
     let key = &row.key;
-    let digest = short(&key.digest);
+    let digest = short_digest(&key.digest);
     let data = &key.data;
     let policy = &key.policy;
     let sector = key.sector;
-    let block = size(key.block);
+    let block = short_size(key.block);
     slug(&format!("{data}-{digest}-{policy}-{sector}-{block}-{}t", key.threads))
 }
 
 /// Returns the Pareto fronts of a group, by size and speed of compression and decompression.
 pub(super) fn fronts(group: &[&CodecRow]) -> (Vec<bool>, Vec<bool>) {
-    let of = |speed: fn(&CodecRow) -> Option<f64>| {
+    let front_by = |speed: fn(&CodecRow) -> Option<f64>| {
         let cost = |row: &CodecRow| speed(row).map_or(f64::INFINITY, |speed| 1.0 / speed);
         front(&group.iter().map(|row| (cost(row), -row.sizes.ratio())).collect::<Vec<_>>())
     };
-    (of(CodecRow::encode_speed), of(CodecRow::decode_speed))
+    (front_by(CodecRow::encode_speed), front_by(CodecRow::decode_speed))
 }
 
-/// Table of all metrics of a group.
+/// Makes the table of all metrics of a group.
 pub(super) fn of_group(results: &BenchResults, group: &[&CodecRow]) -> ReportTable {
     let (compressing, decompressing) = fronts(group);
     let relative = |row: &CodecRow, metric: fn(&CodecRow) -> Option<f64>| -> TableValue {
@@ -58,8 +58,8 @@ pub(super) fn of_group(results: &BenchResults, group: &[&CodecRow]) -> ReportTab
             TableValue::Number(100.0 * row.sizes.share()),
             TableValue::Number(row.encode_cpu * 1e9 / row.sizes.raw as f64),
             row.decode_cpu.map(|cpu| cpu * 1e9 / row.sizes.decoded as f64).into(),
-            spread(&row.encode),
-            row.decode.as_ref().map_or(TableValue::None, spread),
+            spread_percent(&row.encode),
+            row.decode.as_ref().map_or(TableValue::None, spread_percent),
             TableValue::Whole(row.encode.count as u64),
             TableValue::Text(marks.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect()),
         ]
@@ -92,46 +92,52 @@ pub(super) fn of_group(results: &BenchResults, group: &[&CodecRow]) -> ReportTab
 }
 
 /// Factors of a codec relative to zlib -9 at one block size on one thread, one for each data set.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RelativeFactors {
     pub(super) codec: String,
     pub(super) block: usize,
-    /// Speed of compression and decompression, savings per second of both.
-    pub(super) factors: [Vec<f64>; 4],
+    pub(super) encode_speed: Vec<f64>,
+    pub(super) decode_speed: Vec<f64>,
+    pub(super) encode_savings: Vec<f64>,
+    pub(super) decode_savings: Vec<f64>,
 }
 
-pub(super) fn factors(results: &BenchResults) -> Vec<RelativeFactors> {
+/// Returns the factors of each codec and block size for which the baseline was measured.
+pub(super) fn relative_factors(results: &BenchResults) -> Vec<RelativeFactors> {
     let mut all: Vec<RelativeFactors> = Vec::new();
     for row in results.groups().into_iter().flatten().filter(|row| row.key.threads == 1) {
         let Some(baseline) = results.baseline(row) else { continue };
         let found = all.iter().position(|one| one.codec == row.key.codec && one.block == row.key.block);
         let at = found.unwrap_or_else(|| {
-            all.push(RelativeFactors {
-                codec: row.key.codec.clone(),
-                block: row.key.block,
-                factors: Default::default(),
-            });
+            all.push(RelativeFactors { codec: row.key.codec.clone(), block: row.key.block, ..Default::default() });
             all.len() - 1
         });
-        let metrics =
-            [CodecRow::encode_speed, CodecRow::decode_speed, CodecRow::encode_savings, CodecRow::decode_savings];
-        for (factors, metric) in all[at].factors.iter_mut().zip(metrics) {
+        let factor = |metric: fn(&CodecRow) -> Option<f64>| {
             // Geometric means have no place for 0.
             let pair = metric(row).zip(metric(baseline)).filter(|(a, b)| *a > 0.0 && *b > 0.0);
-            factors.extend(pair.map(|(a, b)| a / b));
-        }
+            pair.map(|(a, b)| a / b)
+        };
+        let factors = &mut all[at];
+        factors.encode_speed.extend(factor(CodecRow::encode_speed));
+        factors.decode_speed.extend(factor(CodecRow::decode_speed));
+        factors.encode_savings.extend(factor(CodecRow::encode_savings));
+        factors.decode_savings.extend(factor(CodecRow::decode_savings));
     }
     all
 }
 
-/// Table of factors relative to zlib -9, averaged in both ways.
+/// Makes the table of factors relative to zlib -9, averaged in both ways.
 pub(super) fn relative(results: &BenchResults) -> Option<ReportTable> {
-    let row = |one: RelativeFactors| {
-        let means = one.factors.iter().flat_map(|f| [geometric_mean(f), arithmetic_mean(f)]).map(TableValue::from);
-        let sets = TableValue::Whole(one.factors[0].len() as u64);
-        [TableValue::Text(one.codec), TableValue::Text(size(one.block)), sets].into_iter().chain(means).collect()
+    let row = |one: &RelativeFactors| {
+        let factors = [&one.encode_speed, &one.decode_speed, &one.encode_savings, &one.decode_savings];
+        let means = factors.into_iter().flat_map(|factors| [geometric_mean(factors), arithmetic_mean(factors)]);
+        let sets = TableValue::Whole(one.encode_speed.len() as u64);
+        [one.codec.as_str().into(), TableValue::Text(short_size(one.block)), sets]
+            .into_iter()
+            .chain(means.map(TableValue::from))
+            .collect()
     };
-    let rows: Vec<Vec<TableValue>> = factors(results).into_iter().map(row).collect();
+    let rows: Vec<Vec<TableValue>> = relative_factors(results).iter().map(row).collect();
     let columns = [
         "codec",
         "block",
@@ -149,25 +155,26 @@ pub(super) fn relative(results: &BenchResults) -> Option<ReportTable> {
     (!rows.is_empty()).then(|| table("relative", title, columns, rows))
 }
 
-/// Table of speed by threads.
+/// Makes the table of speed by threads.
 pub(super) fn threads(results: &BenchResults) -> Option<ReportTable> {
     let mut rows = Vec::new();
     for row in results.groups().into_iter().flatten().filter(|row| row.key.threads > 1) {
         let Some(one) = results.one_thread(row) else { continue };
         let threads = row.key.threads;
-        let into = (one.encode.median, row.encode.median);
-        let out = one.decode.zip(row.decode).map(|(one, many)| (one.median, many.median));
+        let encode = one.encode.median;
+        let encode_many = row.encode.median;
+        let decodes = one.decode.zip(row.decode).map(|(one, many)| (one.median, many.median));
         rows.push(vec![
             row.key.data.as_str().into(),
             row.key.codec.as_str().into(),
-            TableValue::Text(size(row.key.block)),
+            TableValue::Text(short_size(row.key.block)),
             TableValue::Whole(threads as u64),
             row.encode_speed().into(),
-            speedup(into.0, into.1).into(),
-            efficiency(into.0, into.1, threads).into(),
+            speedup(encode, encode_many).into(),
+            efficiency(encode, encode_many, threads).into(),
             row.decode_speed().into(),
-            out.and_then(|(one, many)| speedup(one, many)).into(),
-            out.and_then(|(one, many)| efficiency(one, many, threads)).into(),
+            decodes.and_then(|(one, many)| speedup(one, many)).into(),
+            decodes.and_then(|(one, many)| efficiency(one, many, threads)).into(),
         ]);
     }
     let columns = [

@@ -1,29 +1,32 @@
 //! "Synthetic test of filesystem compression, part 2" (August 2011): sectors of 4 KB, one thread, four computers.
 
-use super::super::model::{ReportTable, TableValue};
+use super::super::model::{ReportSection, ReportTable, TableValue};
 use super::super::shape::table;
 use super::figures::claims;
-use super::part::ReportPart;
 use crate::corpus::INCOMPRESSIBLE;
 use crate::results::{BenchResults, CodecRow};
-use crate::units::three;
-
-const BLOCK: usize = 128 << 10;
-const TITLE: &str = "Published in 2011 on other hardware, and measured here";
+use crate::units::three_digits;
 
 const DOCUMENT: &str = "synthetic test 2011";
-/// The codecs that the document calls LZO1X-1 and LZO1X-999.
+/// The larger of the document's block sizes.
+const BLOCK: usize = 128 << 10;
+/// The codec that the document calls LZO1X-1, its fastest.
 const FASTEST: &str = "lzo:algorithm=lzo1x_1";
+/// The codec that the document calls LZO1X-999, its slowest.
 const SLOWEST: &str = "lzo:9";
 
 /// Returns the values measured here for a claim of the document, with their unit.
-fn measured(results: &BenchResults, of: &str) -> (Vec<f64>, &'static str) {
-    match of {
+fn measured(results: &BenchResults, claim: &str) -> (Vec<f64>, &'static str) {
+    match claim {
         "fastest" => (speeds(results, FASTEST), "MB/s"),
         "slowest" => (speeds(results, SLOWEST), "MB/s"),
-        "six faster" => (six_and_nine(results, |six, nine| Some(six.encode_speed()? / nine.encode_speed()?)), "%"),
+        "six faster" => {
+            let factor = |six: &CodecRow, nine: &CodecRow| Some(six.encode_speed()? / nine.encode_speed()?);
+            (percent_over_nine(results, factor), "%")
+        }
         "six larger" => {
-            (six_and_nine(results, |six, nine| Some(six.sizes.stored as f64 / nine.sizes.stored as f64)), "%")
+            let factor = |six: &CodecRow, nine: &CodecRow| Some(six.sizes.stored as f64 / nine.sizes.stored as f64);
+            (percent_over_nine(results, factor), "%")
         }
         "incompressible" => {
             let rows = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE && row.key.codec == "snappy");
@@ -45,18 +48,18 @@ fn speeds(results: &BenchResults, codec: &str) -> Vec<f64> {
 }
 
 /// Returns by how many percent zlib -6 exceeds zlib -9 in a quantity.
-fn six_and_nine(results: &BenchResults, factor: fn(&CodecRow, &CodecRow) -> Option<f64>) -> Vec<f64> {
-    let pairs = comparable(results, "zlib:6").into_iter();
-    let factors = pairs.filter_map(|six| factor(six, results.with_codec(six, "zlib:9")?));
+fn percent_over_nine(results: &BenchResults, factor: fn(&CodecRow, &CodecRow) -> Option<f64>) -> Vec<f64> {
+    let sixes = comparable(results, "zlib:6").into_iter();
+    let factors = sixes.filter_map(|six| factor(six, results.with_codec(six, "zlib:9")?));
     factors.map(|factor| 100.0 * (factor - 1.0)).collect()
 }
 
 /// Adds the document's speeds to a table of codecs, for data and for incompressible data.
 pub(in super::super) fn beside_codecs(table: ReportTable, rows: &[&CodecRow]) -> ReportTable {
-    table.beside(&["2011 in MB/s", "2011 noise MB/s"], rows, |row| {
+    table.with_published(&["2011 in MB/s", "2011 noise MB/s"], rows, |row| {
         let key = &row.key;
         let is_of_document = (key.threads, key.policy.as_str(), key.sector, key.block) == (1, "sector", 4096, BLOCK);
-        let figure = |claim: &str| claims(DOCUMENT).find(|one| one.of == claim)?.number();
+        let figure = |claim: &str| claims(DOCUMENT).find(|one| one.name == claim)?.number();
         match key.codec.as_str() {
             _ if !is_of_document => Vec::new(),
             FASTEST => vec![figure("fastest"), None],
@@ -67,27 +70,27 @@ pub(in super::super) fn beside_codecs(table: ReportTable, rows: &[&CodecRow]) ->
     })
 }
 
-/// Returns the document's part of the section on codecs.
-pub(super) fn part(results: &BenchResults) -> Option<ReportPart> {
+/// Returns the section on codecs, without its title.
+pub(super) fn section(results: &BenchResults) -> Option<ReportSection> {
     let mut rows = Vec::new();
     for claim in claims(DOCUMENT) {
-        let (values, unit) = measured(results, claim.of);
-        let values = || values.iter().copied();
-        let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else { continue };
-        let least = three(least);
-        let most = three(most);
+        let (values, unit) = measured(results, claim.name);
+        let Some(least) = values.iter().copied().reduce(f64::min) else { continue };
+        let least = three_digits(least);
+        let most = three_digits(values.into_iter().fold(f64::NEG_INFINITY, f64::max));
         let range = if least == most { least } else { format!("{least} to {most}") };
         let here = TableValue::Text(format!("{range} {unit}"));
-        rows.push(vec![claim.what.into(), TableValue::Text(claim.says()), claim.on.into(), here]);
+        rows.push(vec![claim.what.into(), TableValue::Text(claim.with_unit()), claim.hardware.into(), here]);
     }
-    (!rows.is_empty()).then(|| ReportPart {
+    let title = "Published in 2011 on other hardware, and measured here";
+    (!rows.is_empty()).then(|| ReportSection {
         sentences: vec![
             "Published in \"Synthetic test of filesystem compression, part 2\" (2011), on other hardware, other data \
              and other versions: sectors of 4K, blocks of 8K and 128K, one thread. Its author called the figures \
              outdated four weeks later, and its LZ4 was decoded by the slower of two functions."
                 .into(),
         ],
-        charts: Vec::new(),
-        tables: vec![table("published", TITLE, ["what", "published", "on", "measured here"], rows)],
+        tables: vec![table("published", title, ["what", "published", "on", "measured here"], rows)],
+        ..ReportSection::default()
     })
 }

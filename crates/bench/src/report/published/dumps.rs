@@ -1,130 +1,131 @@
 //! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that announced nsplit: times to split
 //! 10 GiB of incompressible data over 1 to 8 disks, with three kernels (S2a to S2c).
 
-use super::super::model::{ChartForm, ChartX, ReportChart, ReportTable};
-use super::super::shape::{axis, distinct, published, series};
-use super::figures::{FigureUnit, PublishedFigure, claims, of_document, value};
-use super::part::{ReportPart, codec_name};
+use super::super::model::{ChartForm, ChartX, ReportChart, ReportSection, ReportTable};
+use super::super::shape::{axis, distinct, published_series, series};
+use super::figures::{FigureUnit, PublishedFigure, claims, codec_name, figure_value, figures};
 use crate::metrics::speedup;
-use crate::results::{BenchResults, TrialRow};
-use crate::split::{SplitKey, SplitWork};
-use crate::units::three;
+use crate::results::{BenchResults, SplitRow};
+use crate::split::{DiskProfile, SplitKey, SplitWork};
+use crate::units::three_digits;
 
 const DOCUMENT: &str = "nsplit 2012";
 const CODECS: [&str; 3] = ["raw", "lzo", "snappy"];
 const KERNELS: [&str; 3] = ["3.4", "RHEL 6.2", "RHEL 5.8"];
 /// Maximum number of outputs.
-const OUTPUTS: usize = 8;
+const MAX_OUTPUTS: usize = 8;
 
-/// Bytes of the input.
-fn bytes() -> f64 {
-    value(DOCUMENT, "source", "dump", "", 0).unwrap_or_default()
+/// Returns the bytes of the input.
+fn input_bytes() -> f64 {
+    figure_value(DOCUMENT, "source", "dump", "", 0).unwrap_or_default()
 }
 
-type SplitRow = TrialRow<SplitKey>;
-
 /// Returns the mail's name of a codec.
-fn called(codec: &str) -> &str {
+fn mail_name(codec: &str) -> &str {
     match codec_name(codec) {
         "none" => "raw",
         name => name,
     }
 }
 
+/// Returns the position of a codec in the mail's tables.
 fn column(codec: &str) -> Option<usize> {
-    CODECS.iter().position(|name| *name == called(codec))
+    CODECS.iter().position(|name| *name == mail_name(codec))
 }
 
 /// Returns the seconds for a kernel, number of outputs and codec; each was run once.
 fn seconds(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
-    value(DOCUMENT, "split", CODECS[codec], KERNELS[kernel], outputs)
+    figure_value(DOCUMENT, "split", CODECS[codec], KERNELS[kernel], outputs)
 }
 
+/// Returns the speed-up over one output.
 fn factor(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
     speedup(seconds(kernel, 1, codec)?, seconds(kernel, outputs, codec)?)
 }
 
-/// Returns the mail's part of the section on splits.
-pub(super) fn part(results: &BenchResults) -> Option<ReportPart> {
-    let of_document = |row: &&SplitRow| {
+/// Returns the section on splits, without its title.
+pub(super) fn section(results: &BenchResults) -> Option<ReportSection> {
+    let is_comparable = |row: &&SplitRow| {
         let key = &row.key;
-        key.work == SplitWork::Split.name() && key.outputs <= OUTPUTS && column(&key.codec).is_some() && equal(row)
+        let is_split = key.work == SplitWork::Split.name() && has_equal_disks(row);
+        is_split && key.outputs <= MAX_OUTPUTS && column(&key.codec).is_some()
     };
-    let rows: Vec<&SplitRow> = results.splits.iter().filter(of_document).collect();
-    (!rows.is_empty()).then(|| ReportPart {
-        sentences: vec![setup(), errors()],
+    let rows: Vec<&SplitRow> = results.splits.iter().filter(is_comparable).collect();
+    (!rows.is_empty()).then(|| ReportSection {
+        sentences: vec![SETUP.into(), errors()],
         charts: charts(results, &rows),
-        tables: Vec::new(),
+        ..ReportSection::default()
     })
 }
 
 /// Returns true if all disks are equal, as far as is known.
-fn equal(row: &SplitRow) -> bool {
-    row.key.disks.parse::<crate::split::DiskProfile>().is_ok_and(|profile| profile.outputs().is_none())
+fn has_equal_disks(row: &SplitRow) -> bool {
+    row.key.disks.parse::<DiskProfile>().is_ok_and(|profile| profile.outputs().is_none())
 }
 
-fn one<'r>(results: &'r BenchResults, row: &SplitRow) -> Option<&'r SplitRow> {
+/// Returns the row with one output and otherwise equal settings.
+fn with_one_output<'r>(results: &'r BenchResults, row: &SplitRow) -> Option<&'r SplitRow> {
     let key = SplitKey { outputs: 1, ..row.key.clone() };
     results.splits.iter().find(|other| other.key == key)
 }
 
-fn setup() -> String {
-    "Published in \"Benchmark of I/O multiplexing with LZO/snappy compression\" (2012), with nsplit, on two Xeon E7-8870 \
-     with 10 cores each, four disks and four volumes of a storage network: 10 GiB of incompressible data in blocks of \
-     4 KiB, one run each, without waiting for the disks."
-        .into()
-}
-
-/// Returns the speed-up that the text states for a codec.
-fn says(codec: &str) -> String {
-    claims(DOCUMENT).find(|claim| claim.of == codec).map_or(String::new(), |claim| claim.says())
-}
+/// The published benchmark.
+const SETUP: &str = "\
+    Published in \"Benchmark of I/O multiplexing with LZO/snappy compression\" (2012), with nsplit, on two Xeon \
+    E7-8870 with 10 cores each, four disks and four volumes of a storage network: 10 GiB of incompressible data in \
+    blocks of 4 KiB, one run each, without waiting for the disks.";
 
 /// Compares the text with its own tables.
 fn errors() -> String {
-    let most = OUTPUTS;
     let range = |codec: usize| {
-        let factors = || (0..KERNELS.len()).filter_map(|kernel| factor(kernel, most, codec));
+        let factors = || (0..KERNELS.len()).filter_map(|kernel| factor(kernel, MAX_OUTPUTS, codec));
         let least = factors().fold(f64::INFINITY, f64::min);
         let most = factors().fold(0.0, f64::max);
-        format!("{} {} to {} ({})", CODECS[codec], three(least), three(most), says(CODECS[codec]))
+        let claim = claims(DOCUMENT).find(|claim| claim.name == CODECS[codec]);
+        let stated = claim.map_or(String::new(), |claim| claim.with_unit());
+        format!("{} {} to {} ({})", CODECS[codec], three_digits(least), three_digits(most), stated)
     };
-    let cells = || of_document(DOCUMENT).filter(|one| one.unit == FigureUnit::Seconds);
-    let best = 1e12 / bytes() * cells().map(|one| one.value).fold(f64::INFINITY, f64::min) / 60.0;
-    let before = |one: &PublishedFigure| value(DOCUMENT, one.work, one.of, one.on, one.at.checked_sub(1)?);
-    let slower = cells().filter(|one| before(one).is_some_and(|before| one.value > before)).count();
+    let cells = || figures(DOCUMENT).filter(|figure| figure.unit == FigureUnit::Seconds);
+    let least_seconds = cells().map(|figure| figure.value).fold(f64::INFINITY, f64::min);
+    let terabyte_minutes = 1e12 / input_bytes() * least_seconds / 60.0;
+    let with_one_output_less = |figure: &PublishedFigure| {
+        let PublishedFigure { work, variant, setting, scale, .. } = figure;
+        figure_value(DOCUMENT, work, variant, setting, scale.checked_sub(1)?)
+    };
+    let is_slower = |figure: &&PublishedFigure| with_one_output_less(figure).is_some_and(|less| figure.value > less);
+    let slower = cells().filter(is_slower).count();
     format!(
-        "By its tables, the speed-ups over {most} outputs are {} (in brackets: what its text says). In {} places of its \
-         tables an additional output took longer. Its 25 min 36 s for 1 TB are extrapolated from 15 s for 10 GB; at the \
-         speed of its best cell, 10^12 bytes take {} min.",
+        "By its tables, the speed-ups over {MAX_OUTPUTS} outputs are {} (in brackets: what its text says). In {} \
+         places of its tables an additional output took longer. Its 25 min 36 s for 1 TB are extrapolated from 15 s \
+         for 10 GB; at the speed of its best cell, 10^12 bytes take {} min.",
         [range(0), range(1), range(2)].join(", "),
         slower,
-        three(best)
+        three_digits(terabyte_minutes)
     )
 }
 
 /// Adds the mail's speeds and speed-ups to a table of splits over equal disks.
 pub(in super::super) fn beside_splits(table: ReportTable, rows: &[&SplitRow]) -> ReportTable {
     let name = |unit: &'static str| KERNELS.iter().map(move |kernel| format!("2012 {kernel} {unit}"));
-    table.beside(&name("MB/s").chain(name("speed-up")).collect::<Vec<_>>(), rows, |row| {
-        let codec = column(&row.key.codec).filter(|_| row.key.work == SplitWork::Split.name() && equal(row));
-        let of = |figure: fn(usize, usize, usize) -> Option<f64>| {
+    table.with_published(&name("MB/s").chain(name("speed-up")).collect::<Vec<_>>(), rows, |row| {
+        let codec = column(&row.key.codec).filter(|_| row.key.work == SplitWork::Split.name() && has_equal_disks(row));
+        let by_kernel = |figure: fn(usize, usize, usize) -> Option<f64>| {
             (0..KERNELS.len()).map(move |kernel| figure(kernel, row.key.outputs, codec?))
         };
-        of(seconds).map(|seconds| Some(bytes() / 1e6 / seconds?)).chain(of(factor)).collect()
+        by_kernel(seconds).map(|seconds| Some(input_bytes() / 1e6 / seconds?)).chain(by_kernel(factor)).collect()
     })
 }
 
-/// Charts of speed-up by outputs, for each codec of the mail measured here with several numbers of them.
+/// Makes charts of speed-up by outputs, for each codec of the mail measured here with several numbers of them.
 fn charts(results: &BenchResults, rows: &[&SplitRow]) -> Vec<ReportChart> {
     let number = |outputs: usize| ChartX::Number(outputs as f64);
     let chart = |(at, codec): (usize, &&str)| {
-        let of: Vec<&&SplitRow> = rows.iter().filter(|row| called(&row.key.codec) == *codec).collect();
+        let of: Vec<&&SplitRow> = rows.iter().filter(|row| mail_name(&row.key.codec) == *codec).collect();
         let kinds = distinct(of.iter().map(|row| SplitKey { outputs: 1, ..row.key.clone() }));
         let line = |kind: &SplitKey| {
             let same = of.iter().filter(|row| SplitKey { outputs: 1, ..row.key.clone() } == *kind);
             let points = same.filter_map(|row| {
-                Some((number(row.key.outputs), speedup(one(results, row)?.time.median, row.time.median)?))
+                Some((number(row.key.outputs), speedup(with_one_output(results, row)?.time.median, row.time.median)?))
             });
             let points: Vec<_> = points.collect();
             (points.len() > 1).then(|| series(&format!("{} of {}, {}", kind.tool, kind.data, kind.disks), points))
@@ -134,9 +135,9 @@ fn charts(results: &BenchResults, rows: &[&SplitRow]) -> Vec<ReportChart> {
             return None;
         }
         for (kernel, name) in KERNELS.iter().enumerate() {
-            let outputs = 1..=OUTPUTS;
+            let outputs = 1..=MAX_OUTPUTS;
             let points = outputs.filter_map(|outputs| Some((number(outputs), factor(kernel, outputs, at)?)));
-            all.push(published(&format!("nsplit on {name}, published 2012"), points));
+            all.push(published_series(&format!("nsplit on {name}, published 2012"), points));
         }
         Some(ReportChart {
             band: None,

@@ -1,8 +1,8 @@
-//! Published figures from the data files `figures.tsv` and `claims.tsv`, parsed once.
+//! Published figures and claims from the data files `figures.tsv` and `claims.tsv`.
 
 use std::sync::LazyLock;
 
-/// One figure.
+/// A figure of a document.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PublishedFigure {
     /// Name and year of the document.
@@ -10,11 +10,11 @@ pub(super) struct PublishedFigure {
     /// The measured work, or `size` or `source`.
     pub(super) work: &'static str,
     /// The codec or format.
-    pub(super) of: &'static str,
+    pub(super) variant: &'static str,
     /// The data or kernel, if the document has several.
-    pub(super) on: &'static str,
+    pub(super) setting: &'static str,
     /// Number of jobs or outputs, or cluster size in bytes.
-    pub(super) at: usize,
+    pub(super) scale: usize,
     /// The value in its unit.
     pub(super) value: f64,
     pub(super) unit: FigureUnit,
@@ -34,12 +34,13 @@ pub(super) enum FigureUnit {
 pub(super) struct PublishedClaim {
     pub(super) document: &'static str,
     /// Name of the statement.
-    pub(super) of: &'static str,
+    pub(super) name: &'static str,
+    /// The quantity in words.
     pub(super) what: &'static str,
-    says: &'static str,
+    /// A number, a range or words.
+    statement: &'static str,
     unit: &'static str,
-    /// Hardware.
-    pub(super) on: &'static str,
+    pub(super) hardware: &'static str,
 }
 
 const FIGURES: &str = include_str!("figures.tsv");
@@ -50,13 +51,14 @@ static ALL: LazyLock<Vec<PublishedFigure>> =
     LazyLock::new(|| lines(FIGURES).filter_map(PublishedFigure::parse).collect());
 
 /// Returns all figures of a document, in file order.
-pub(super) fn of_document(document: &str) -> impl Iterator<Item = &'static PublishedFigure> {
+pub(super) fn figures(document: &str) -> impl Iterator<Item = &'static PublishedFigure> {
     ALL.iter().filter(move |figure| figure.document == document)
 }
 
 /// Returns one value of a document.
-pub(super) fn value(document: &str, work: &str, of: &str, on: &str, at: usize) -> Option<f64> {
-    let found = of_document(document).find(|one| (one.work, one.of, one.on, one.at) == (work, of, on, at));
+pub(super) fn figure_value(document: &str, work: &str, variant: &str, setting: &str, scale: usize) -> Option<f64> {
+    let found = figures(document)
+        .find(|figure| (figure.work, figure.variant, figure.setting, figure.scale) == (work, variant, setting, scale));
     found.map(|figure| figure.value)
 }
 
@@ -75,36 +77,48 @@ fn fields<const N: usize>(line: &'static str) -> Option<[&'static str; N]> {
 
 impl PublishedFigure {
     fn parse(line: &'static str) -> Option<Self> {
-        let [document, work, of, on, at, value, unit] = fields(line)?;
-        let (value, unit) = match (value.parse::<f64>().ok()?, unit) {
-            (value, "s") => (value, FigureUnit::Seconds),
-            (value, "B") => (value, FigureUnit::Bytes),
-            (value, "MiB/s") => (value, FigureUnit::Speed),
-            // The document prints slow reads in KiB/s.
-            (value, "KiB/s") => (value / 1024.0, FigureUnit::Speed),
+        let [document, work, variant, setting, scale, value, unit] = fields(line)?;
+        let mut value = value.parse::<f64>().ok()?;
+        let unit = match unit {
+            "s" => FigureUnit::Seconds,
+            "B" => FigureUnit::Bytes,
+            "MiB/s" => FigureUnit::Speed,
+            "KiB/s" => {
+                // The document prints slow reads in KiB/s.
+                value /= 1024.0;
+                FigureUnit::Speed
+            }
             _ => return None,
         };
-        Some(PublishedFigure { document, work, of, on, at: at.parse().ok()?, value, unit })
+        Some(PublishedFigure { document, work, variant, setting, scale: scale.parse().ok()?, value, unit })
     }
 }
 
 impl PublishedClaim {
     fn parse(line: &'static str) -> Option<Self> {
-        let [document, of, what, says, unit, on] = fields(line)?;
-        Some(PublishedClaim { document, of, what, says, unit, on })
+        let [document, name, what, statement, unit, hardware] = fields(line)?;
+        Some(PublishedClaim { document, name, what, statement, unit, hardware })
     }
 
     /// Returns the statement as a number, unless it is in words or a range.
     pub(super) fn number(&self) -> Option<f64> {
-        self.says.parse().ok()
+        self.statement.parse().ok()
     }
 
     /// Returns the statement with its unit, unless it is in words.
-    pub(super) fn says(&self) -> String {
-        match self.says.ends_with(|c: char| c.is_ascii_digit()) && self.unit != "x" {
-            true => format!("{} {}", self.says, self.unit),
-            false => self.says.into(),
-        }
+    pub(super) fn with_unit(&self) -> String {
+        let PublishedClaim { statement, unit, .. } = self;
+        let has_unit = statement.ends_with(|c: char| c.is_ascii_digit()) && *unit != "x";
+        if has_unit { format!("{statement} {unit}") } else { (*statement).into() }
+    }
+}
+
+/// Returns the name of a codec without level and options. `raw` and `none` are the same.
+pub(super) fn codec_name(codec: &str) -> &str {
+    match codec.split(':').next() {
+        Some("raw") => "none",
+        Some(name) => name,
+        None => codec,
     }
 }
 
@@ -118,7 +132,8 @@ mod tests {
     #[test]
     fn the_files_are_whole() {
         assert_eq!(ALL.len(), lines(FIGURES).count());
-        let keys: BTreeSet<_> = ALL.iter().map(|one| (one.document, one.work, one.of, one.on, one.at)).collect();
+        let keys: BTreeSet<_> =
+            ALL.iter().map(|one| (one.document, one.work, one.variant, one.setting, one.scale)).collect();
         assert_eq!(keys.len(), ALL.len());
         assert!(ALL.iter().all(|one| one.value.is_finite() && one.value > 0.0));
         let sums = [
@@ -133,12 +148,12 @@ mod tests {
             ("erofs-utils 2023", FigureUnit::Speed, 24, 3894.7 + 11_193.0 / 1024.0),
         ];
         for (document, unit, count, sum) in sums {
-            let of: Vec<f64> = of_document(document).filter(|one| one.unit == unit).map(|one| one.value).collect();
+            let of: Vec<f64> = figures(document).filter(|one| one.unit == unit).map(|one| one.value).collect();
             assert_eq!(of.len(), count, "{document} {unit:?}");
             assert!((of.iter().sum::<f64>() - sum).abs() < 1e-3, "{document} {unit:?}");
         }
         assert_eq!(sums.iter().map(|(_, _, count, _)| count).sum::<usize>(), ALL.len(), "every figure is in a sum");
         assert_eq!(lines(CLAIMS).filter_map(PublishedClaim::parse).count(), lines(CLAIMS).count());
-        assert_eq!(claims("synthetic test 2011").next().unwrap().says(), "367 MB/s");
+        assert_eq!(claims("synthetic test 2011").next().unwrap().with_unit(), "367 MB/s");
     }
 }

@@ -137,7 +137,7 @@ fn published_figures_stand_beside_measured_ones() {
         let at = table.columns.iter().position(|one| one.name == column);
         let at = at.unwrap_or_else(|| panic!("{column}: {:?}", table.columns));
         assert!(table.columns[at].published && table.columns[at].wide);
-        table.rows[fits(table, row).unwrap()][at].show()
+        table.rows[fits(table, row).unwrap()][at].shown()
     };
     let gzip = ["packfs", "gzip:9", "2"];
     assert_eq!(cell("-scaling", &gzip, "published 2020 T(1)/T(n)"), "1.90");
@@ -162,7 +162,7 @@ fn published_figures_stand_beside_measured_ones() {
 /// Finds the row that contains these values in this order.
 fn fits(table: &super::super::ReportTable, wanted: &[&str]) -> Option<usize> {
     table.rows.iter().position(|row| {
-        let mut shown = row.iter().map(super::super::TableValue::show);
+        let mut shown = row.iter().map(super::super::TableValue::shown);
         wanted.iter().all(|one| shown.any(|value| value == *one))
     })
 }

@@ -2,17 +2,19 @@
 
 use super::super::commands;
 use super::super::model::{ChartForm, ChartPoint, ChartSeries, ChartX, ReportChart};
-use super::super::shape::{axis, distinct, guide, name, series, slug};
-use super::group::{ImageReads, ReadGroup, ReadRow};
+use super::super::shape::{axis, distinct, guide, name_x, series, slug};
+use super::group::{ImageReads, ReadGroup};
 use crate::read::{FIO, KERNEL};
-use crate::units::size;
+use crate::results::ReadRow;
+use crate::units::short_size;
 
+/// Makes the chart of image sizes.
 pub(super) fn sizes(group: &ReadGroup<'_>) -> Option<ReportChart> {
     let sizes = |image: &ImageReads<'_>, x: ChartX| Some(ChartPoint::from((x, image.len() as f64 / 1e6)));
     by_block(group, "size", "Sizes of images", "MB", &sizes)
 }
 
-/// Chart of a kernel read.
+/// Makes the chart of a kernel read.
 pub(super) fn of_work(group: &ReadGroup<'_>, work: &str) -> Option<ReportChart> {
     let times = |image: &ImageReads<'_>, x: ChartX| {
         let time = image.row(KERNEL, work)?.time;
@@ -21,7 +23,7 @@ pub(super) fn of_work(group: &ReadGroup<'_>, work: &str) -> Option<ReportChart> 
     by_block(group, work, &format!("Kernel, {work}"), "ms", &times)
 }
 
-/// Chart of a pattern of fio.
+/// Makes the chart of a pattern of fio.
 pub(super) fn of_pattern(group: &ReadGroup<'_>, pattern: &str) -> Option<ReportChart> {
     let speeds = |image: &ImageReads<'_>, x: ChartX| {
         Some(ChartPoint::from((x, image.fio(pattern)?)).gaining(&image.row(FIO, pattern)?.time))
@@ -37,7 +39,7 @@ fn by_block(
     unit: &str,
     value: &dyn Fn(&ImageReads<'_>, ChartX) -> Option<ChartPoint>,
 ) -> Option<ReportChart> {
-    let named = |image| Some((image, value(image, name(&image.name()))?));
+    let named = |image| Some((image, value(image, name_x(&image.name()))?));
     let valued: Vec<(&ImageReads<'_>, ChartPoint)> = group.images.iter().filter_map(named).collect();
     let mut blocks = distinct(valued.iter().map(|(image, _)| image.key.block).filter(|block| *block > 0));
     blocks.sort_unstable();
@@ -63,13 +65,13 @@ fn lines(valued: &[(&ImageReads<'_>, ChartPoint)], blocks: &[usize]) -> Vec<Char
     let families = distinct(valued.iter().map(|(image, _)| image.family()));
     let mut all = Vec::new();
     for family in families {
-        let of = || valued.iter().filter(|(image, _)| image.family() == family);
-        let at = |block: usize| of().find(|(image, _)| image.key.block == block).map(|(_, point)| point);
-        let Some((first, _)) = of().next() else { continue };
-        let placed = |block: usize, point: &ChartPoint| ChartPoint { x: name(&size(block)), ..point.clone() };
+        let members = || valued.iter().filter(|(image, _)| image.family() == family);
+        let at = |block: usize| members().find(|(image, _)| image.key.block == block).map(|(_, point)| point);
+        let Some((first, _)) = members().next() else { continue };
+        let placed = |block: usize, point: &ChartPoint| ChartPoint { x: name_x(&short_size(block)), ..point.clone() };
         let line = match at(0) {
-            Some(plain) => guide(&first.short(), blocks.iter().map(|block| placed(*block, plain))),
-            None => series(&first.short(), blocks.iter().filter_map(|block| Some(placed(*block, at(*block)?)))),
+            Some(plain) => guide(&first.label(), blocks.iter().map(|block| placed(*block, plain))),
+            None => series(&first.label(), blocks.iter().filter_map(|block| Some(placed(*block, at(*block)?)))),
         };
         all.push(ChartSeries { hollow: first.key.format == "erofs", ..line });
     }
@@ -78,19 +80,19 @@ fn lines(valued: &[(&ImageReads<'_>, ChartPoint)], blocks: &[usize]) -> Vec<Char
     all
 }
 
-/// S0e: a bar for each image, a series for each program and its task.
+/// Makes the chart of programs, with a bar for each image and a series for each program and its task (S0e).
 pub(super) fn programs(group: &ReadGroup<'_>) -> Option<ReportChart> {
     let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));
     let readers = distinct(rows().map(|(_, row)| (&row.key.reader, &row.key.work)));
     let point = |image: &ImageReads<'_>, row: &ReadRow| {
-        let point = ChartPoint::from((name(&image.name()), row.speed()?)).gaining(&row.time);
-        Some(point.by(commands::read(&row.key)))
+        let point = ChartPoint::from((name_x(&image.name()), row.speed()?)).gaining(&row.time);
+        Some(point.with_command(commands::read(&row.key)))
     };
-    let of = |(reader, work): &(&String, &String)| {
+    let bars = |(reader, work): &(&String, &String)| {
         let own = rows().filter(|(_, row)| (&row.key.reader, &row.key.work) == (reader, work));
         series(&format!("{reader} {work}"), own.filter_map(|(image, row)| point(image, row)))
     };
-    let all: Vec<ChartSeries> = readers.iter().map(of).filter(|series| !series.points.is_empty()).collect();
+    let all: Vec<ChartSeries> = readers.iter().map(bars).filter(|series| !series.points.is_empty()).collect();
     (!all.is_empty()).then(|| ReportChart {
         band: None,
         id: format!("{}-program-speeds", group.id),

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::shape::{distinct, listed_features, short, slug};
+use super::super::shape::{distinct, listed_features, short_digest, slug};
 use crate::read::{FIO, KERNEL, NONE, ReadKey};
-use crate::results::{BenchResults, TrialRow};
-use crate::units::size;
-
-pub(super) type ReadRow = TrialRow<ReadKey>;
+use crate::results::{BenchResults, ReadRow};
+use crate::units::short_size;
 
 /// Kernel reads in the order of the page, with the IDs of their charts.
 pub(super) const WORKS: [(&str, &str); 6] = [
@@ -63,7 +61,7 @@ fn group<'r>(digest: &str, rows: &[&'r ReadRow]) -> ReadGroup<'r> {
     }
     // No group is empty: each begins with the row that created it.
     let images = images.into_values().map(|rows| ImageReads { key: &rows[0].key, rows }).collect();
-    ReadGroup { id: slug(&format!("read-{source}-{}", short(digest))), title, images }
+    ReadGroup { id: slug(&format!("read-{source}-{}", short_digest(digest))), title, images }
 }
 
 impl<'r> ImageReads<'r> {
@@ -119,7 +117,7 @@ impl<'r> ImageReads<'r> {
     }
 
     /// Returns program and codec, and the format if the program made images of both.
-    pub(super) fn short(&self) -> String {
+    pub(super) fn label(&self) -> String {
         let ReadKey { format, codec, tool, .. } = self.key;
         let codec = if self.is_plain() { "not compressed" } else { codec };
         match tool.as_str() {
@@ -133,7 +131,7 @@ impl<'r> ImageReads<'r> {
     pub(super) fn name(&self) -> String {
         match self.key.block {
             0 => self.family(),
-            block => format!("{} in blocks of {}", self.family(), size(block)),
+            block => format!("{} in blocks of {}", self.family(), short_size(block)),
         }
     }
 }

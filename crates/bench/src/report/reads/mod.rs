@@ -36,16 +36,21 @@ fn questions(group: &ReadGroup<'_>) -> Vec<ReportSection> {
             ..ReportSection::default()
         }
     };
-    let kernel = |works: &[&str], patterns: &[&str]| {
-        let sentences = works.iter().flat_map(|work| sentences::of_work(group, work));
-        let sentences = sentences.chain(patterns.iter().filter_map(|pattern| sentences::of_pattern(group, pattern)));
-        let charts = works.iter().map(|work| charts::of_work(group, work));
-        let charts = charts.chain(patterns.iter().map(|pattern| charts::of_pattern(group, pattern)));
-        (sentences.collect::<Vec<_>>(), charts.collect::<Vec<_>>())
+    let ask_kernel = |title: String, works: &[&str], patterns: &[&str]| {
+        let mut sentences = Vec::new();
+        let mut charts = Vec::new();
+        for work in works {
+            sentences.extend(sentences::of_work(group, work));
+            charts.push(charts::of_work(group, work));
+        }
+        for pattern in patterns {
+            sentences.extend(sentences::of_pattern(group, pattern));
+            charts.push(charts::of_pattern(group, pattern));
+        }
+        ask(title, sentences, charts, Vec::new())
     };
-    let sequential = kernel(&["sequential data"], &PATTERNS[..1]);
-    let random = kernel(&["full random data", "small random data"], &PATTERNS[1..]);
-    let names = kernel(&["sequential metadata", "small random metadata", "full random metadata"], &[]);
+    let random = ["full random data", "small random data"];
+    let metadata = ["sequential metadata", "small random metadata", "full random metadata"];
     let mut sections = vec![
         ask(
             format!("How large are images of {about}?"),
@@ -53,12 +58,12 @@ fn questions(group: &ReadGroup<'_>) -> Vec<ReportSection> {
             vec![charts::sizes(group)],
             vec![tables::sizes(group)],
         ),
-        ask(format!("How fast is {about} read from beginning to end?"), sequential.0, sequential.1, Vec::new()),
+        ask_kernel(format!("How fast is {about} read from beginning to end?"), &["sequential data"], &PATTERNS[..1]),
         ReportSection {
             finding: sentences::finding(group),
-            ..ask(format!("What do larger clusters cost in random reads of {about}?"), random.0, random.1, Vec::new())
+            ..ask_kernel(format!("What do larger clusters cost in random reads of {about}?"), &random, &PATTERNS[1..])
         },
-        ask(format!("How fast are names and attributes of {about} looked up?"), names.0, names.1, Vec::new()),
+        ask_kernel(format!("How fast are names and attributes of {about} looked up?"), &metadata, &[]),
         ask(
             format!("Which program reads images of {about} fastest?"),
             sentences::programs(group),

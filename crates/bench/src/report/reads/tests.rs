@@ -7,8 +7,7 @@ use super::*;
 use crate::executor::CellExecutor;
 use crate::format::ImageFormat;
 use crate::read::{
-    FioPattern, ImageFile, ImageFiles, MeasuredImage as Made, ReadCell, ReadOrder, ReadProgram, ReadPrograms, ReadWork,
-    cells,
+    FioPattern, ImageFile, ImageFiles, MeasuredImage as Made, ReadCell, ReadOrder, ReadTool, ReadTools, ReadWork, cells,
 };
 use crate::record::{BenchSession, MachineRecord, RecordLine, ResultsFile};
 use crate::report::{BenchReport, ReportChart, csv, html, markdown, text};
@@ -70,7 +69,7 @@ fn image(tool: &str, format: ImageFormat, block: usize, len: u64) -> Arc<Made> {
     })
 }
 
-fn report(images: &[Arc<Made>], readers: &ReadPrograms) -> BenchReport {
+fn report(images: &[Arc<Made>], readers: &ReadTools) -> BenchReport {
     let mut lines = Vec::new();
     let mut mock = Mock { runs: 0 };
     let settings = [("EROFS decompression", "by work queues"), ("SquashFS decompressors", "one for a mount")];
@@ -86,7 +85,7 @@ fn report(images: &[Arc<Made>], readers: &ReadPrograms) -> BenchReport {
         cells: cells(images, readers),
         runs: 3,
         seed: 1,
-        least: Duration::ZERO,
+        min_time: Duration::ZERO,
         session: "one".into(),
         done: Default::default(),
         stop: Default::default(),
@@ -109,8 +108,8 @@ fn matrix() -> BenchReport {
         image("packfs", ImageFormat::Erofs, 65_536, 4_900_000),
         image("mkfs.erofs", ImageFormat::Erofs, 65_536, 4_950_000),
     ];
-    let programs = vec![ReadProgram::packfs("packfs".into())];
-    report(&images, &ReadPrograms { fio: Some("fio".into()), programs })
+    let tools = vec![ReadTool::packfs("packfs".into())];
+    report(&images, &ReadTools { fio: Some("fio".into()), tools })
 }
 
 fn own(report: BenchReport) -> BenchReport {
@@ -146,10 +145,9 @@ fn charts_of_a_matrix_of_images() {
     let report = matrix();
     let shown = |chart: &&ReportChart| {
         let line = |series: &crate::report::ChartSeries| {
-            let points = series
-                .points
-                .iter()
-                .map(|point| format!("{} {}", serde_json::to_string(&point.x).unwrap(), crate::units::three(point.y)));
+            let points = series.points.iter().map(|point| {
+                format!("{} {}", serde_json::to_string(&point.x).unwrap(), crate::units::three_digits(point.y))
+            });
             let points: Vec<String> = points.collect();
             format!("    {} ({:?}): {}", series.name, series.role, points.join(", "))
         };
@@ -176,8 +174,8 @@ fn tables_are_full_and_names_are_distinct() {
 /// A single image of unknown origin, read by programs only.
 #[test]
 fn one_image_without_a_kernel() {
-    let programs = vec![ReadProgram::packfs("packfs".into())];
-    let readers = ReadPrograms { programs, ..ReadPrograms::default() };
+    let tools = vec![ReadTool::packfs("packfs".into())];
+    let readers = ReadTools { tools, ..ReadTools::default() };
     let report = report(&[image("", ImageFormat::Squashfs, 131_072, 4_000_000)], &readers);
     insta::assert_snapshot!(text(&own(report.clone())));
     let charts = charts(&report);

@@ -1,10 +1,8 @@
 //! Splits grouped by data and disks, and values derived from a row.
 
-use super::super::shape::{short, slug, whose};
-use crate::results::{BenchResults, TrialRow};
-use crate::split::{DiskProfile, DiskSpec, SplitKey, SplitWork, shared, sum};
-
-pub(super) type SplitRow = TrialRow<SplitKey>;
+use super::super::shape::{short_digest, slug, tool_and_codec};
+use crate::results::{BenchResults, SplitRow};
+use crate::split::{DiskProfile, DiskSpec, SplitKey, SplitWork, seconds_shared, total_speed};
 
 /// Splits of one data set over one kind of disks, by number of outputs.
 pub(super) struct SplitGroup<'r> {
@@ -37,7 +35,7 @@ impl<'r> SplitGroup<'r> {
 
     pub(super) fn id(&self) -> String {
         let key = self.key();
-        slug(&format!("{}-{}-{}", key.data, short(&key.digest), key.disks))
+        slug(&format!("{}-{}-{}", key.data, short_digest(&key.digest), key.disks))
     }
 
     /// Returns the numbers of outputs, sorted.
@@ -48,35 +46,35 @@ impl<'r> SplitGroup<'r> {
         outputs
     }
 
-    pub(super) fn at(&self, way: &str, outputs: usize) -> Option<&'r SplitRow> {
-        self.rows.iter().copied().find(|row| row.key.outputs == outputs && way_of(row) == way)
+    pub(super) fn row_with(&self, label: &str, outputs: usize) -> Option<&'r SplitRow> {
+        self.rows.iter().copied().find(|row| row.key.outputs == outputs && row_label(row) == label)
     }
 
     /// Returns the row with one output and otherwise equal settings.
-    pub(super) fn one(&self, row: &SplitRow) -> Option<&'r SplitRow> {
-        self.at(&way_of(row), 1)
+    pub(super) fn with_one_output(&self, row: &SplitRow) -> Option<&'r SplitRow> {
+        self.row_with(&row_label(row), 1)
     }
 }
 
 /// Returns program and codec.
-pub(super) fn way_of(row: &SplitRow) -> String {
-    whose(&row.key.tool, &row.key.codec)
+pub(super) fn row_label(row: &SplitRow) -> String {
+    tool_and_codec(&row.key.tool, &row.key.codec)
 }
 
 /// Returns stored bytes per second relative to the speed of all disks, if that is known and none fails.
 pub(super) fn use_of_disks(row: &SplitRow, profile: &DiskProfile) -> Option<f64> {
-    let disks = sound(row, profile)?;
-    (row.time.median > 0.0).then(|| shared(&disks, row.made) / row.time.median)
+    let disks = intact_disks(row, profile)?;
+    (row.time.median > 0.0).then(|| seconds_shared(&disks, row.made) / row.time.median)
 }
 
 /// Returns the simulated disks, unless one of them fails.
-pub(super) fn sound(row: &SplitRow, profile: &DiskProfile) -> Option<Vec<DiskSpec>> {
+pub(super) fn intact_disks(row: &SplitRow, profile: &DiskProfile) -> Option<Vec<DiskSpec>> {
     let disks = profile.disks(row.key.outputs).filter(|_| !profile.fails())?;
-    (sum(&disks) > 0.0).then_some(disks)
+    (total_speed(&disks) > 0.0).then_some(disks)
 }
 
 /// Returns the minutes for 10^12 bytes of the same kind.
-pub(super) fn terabyte(row: &SplitRow) -> Option<f64> {
+pub(super) fn terabyte_minutes(row: &SplitRow) -> Option<f64> {
     // 10^12 bytes are 10^6 MB.
     row.speed().map(|speed| 1e6 / speed / 60.0)
 }
@@ -101,13 +99,13 @@ pub(super) fn groups(results: &BenchResults) -> Vec<SplitGroup<'_>> {
         }
     }
     for group in &mut groups {
-        group.rows.sort_by_key(|row| (order(row), row.key.outputs));
+        group.rows.sort_by_key(|row| (codec_order(row), row.key.outputs));
     }
     groups
 }
 
-/// packfs first; codecs in the order of the mail, then by name.
-fn order(row: &SplitRow) -> (bool, &str, usize, &str) {
+/// Returns a sort key: packfs first; codecs in the order of the mail, then by name.
+fn codec_order(row: &SplitRow) -> (bool, &str, usize, &str) {
     let mail = ["raw", "lzo", "snappy"].iter().position(|codec| *codec == row.key.codec);
     (row.key.tool != "packfs", &row.key.tool, mail.unwrap_or(usize::MAX), &row.key.codec)
 }
@@ -115,7 +113,7 @@ fn order(row: &SplitRow) -> (bool, &str, usize, &str) {
 /// Returns rows of profiles that list their disks.
 pub(super) fn uneven(results: &BenchResults) -> Vec<(DiskProfile, &SplitRow)> {
     let mut rows: Vec<_> = splits(results).filter(|(profile, _)| profile.outputs().is_some()).collect();
-    rows.sort_by_key(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks, order(row)));
+    rows.sort_by_key(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks, codec_order(row)));
     rows
 }
 
@@ -124,7 +122,7 @@ pub(super) fn restored(results: &BenchResults) -> Vec<&SplitRow> {
     let mut rows: Vec<_> = results.splits.iter().filter(|row| row.key.work != SplitWork::Split.name()).collect();
     // Reversed, because joining comes before checking.
     rows.sort_by_key(|row| {
-        (&row.key.data, &row.key.digest, std::cmp::Reverse(&row.key.work), order(row), row.key.outputs)
+        (&row.key.data, &row.key.digest, std::cmp::Reverse(&row.key.work), codec_order(row), row.key.outputs)
     });
     rows
 }

@@ -19,13 +19,13 @@ pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
             title: group.question(),
             sentences: sentences::of_group(group),
             charts: charts::of_group(group),
-            tables: tables::of_group(group),
+            tables: vec![tables::times(group), tables::details(group)],
             finding: sentences::finding(group),
             ..ReportSection::default()
         })
         .collect();
     if let Some(first) = sections.first_mut() {
-        first.notes = vec![sentences::method()];
+        first.notes = vec![sentences::METHOD.into()];
     }
     let uneven = uneven(results);
     let restored = restored(results);
@@ -36,7 +36,7 @@ pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
             sentences: sentences::uneven(&uneven),
             charts: charts::uneven(&uneven),
             tables: vec![tables::uneven(&uneven)],
-            notes: vec![sentences::ranges_are_computed()],
+            notes: vec![sentences::UNEVEN_COLUMNS.into()],
             ..ReportSection::default()
         });
     }
@@ -47,7 +47,7 @@ pub(super) fn sections(results: &BenchResults) -> Vec<ReportSection> {
             sentences: sentences::restored(&restored),
             charts: charts::restored(&restored),
             tables: vec![tables::restored(&restored)],
-            notes: vec![sentences::restoring()],
+            notes: vec![sentences::RESTORE_METHOD.into()],
             ..ReportSection::default()
         });
     }

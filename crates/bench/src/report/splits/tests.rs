@@ -10,7 +10,9 @@ use crate::results::BenchResults;
 use crate::run::{RunPlan, run};
 use crate::sample::PassTiming;
 use crate::sample::TrialSample;
-use crate::split::{DiskProfile, SplitCell, SplitMatrix, SplitProgram, SplitSource, SplitTool, SplitWork, shared};
+use crate::split::{
+    DiskProfile, SplitCell, SplitMatrix, SplitProgram, SplitSource, SplitTool, SplitWork, seconds_shared,
+};
 use crate::{Error, Result};
 
 /// Takes as long as the disks do, plus 100 ms. The processor limits LZO, and the slowest disk limits a peer. Each run
@@ -31,8 +33,8 @@ impl CellExecutor<SplitCell> for Mock {
         };
         let disks = cell.profile.disks(cell.outputs).unwrap_or_default();
         let seconds = match (cell.work, cell.tool.program) {
-            (SplitWork::Split, SplitProgram::Packfs) => shared(&disks, made),
-            (SplitWork::Split, _) => crate::split::ranges(&disks, made),
+            (SplitWork::Split, SplitProgram::Packfs) => seconds_shared(&disks, made),
+            (SplitWork::Split, _) => crate::split::seconds_in_ranges(&disks, made),
             (SplitWork::Join, _) => 0.5,
             (SplitWork::Check, _) => 0.25,
         };
@@ -74,7 +76,7 @@ fn results() -> BenchResults {
         cells: cells(),
         runs: 3,
         seed: 1,
-        least: Duration::ZERO,
+        min_time: Duration::ZERO,
         session: "one".into(),
         done: Default::default(),
         stop: Arc::default(),

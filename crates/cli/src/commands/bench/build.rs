@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use packfs_bench::build::{BuildCell, BuildKey, BuildMatrix, BuildProgram, BuildRunner, BuildSource};
+use packfs_bench::build::{BuildKey, BuildMatrix, BuildProgram, BuildRunner, BuildSource};
 use packfs_bench::record::BenchSession;
 use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
@@ -32,7 +32,8 @@ pub(super) fn run(args: &BenchBuildArgs) -> Result<CommandOutcome> {
     let source = open_source(args, scratch.path())?;
     let tools = peers::find_tools(args.peers.as_ref())?;
     let matrix = BuildMatrix {
-        source: (source.name.clone(), source.digest.clone()),
+        source: source.name.clone(),
+        digest: source.digest.clone(),
         formats: args.formats.clone(),
         codecs: args.codecs.clone().map(|choices| choices.0),
         blocks: args.blocks.0.clone(),
@@ -44,7 +45,7 @@ pub(super) fn run(args: &BenchBuildArgs) -> Result<CommandOutcome> {
     if !args.measuring.talk.quiet {
         left_out.iter().for_each(|why| say(format_args!("packfs: left out: {why}")));
     }
-    let libraries = tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())).collect();
+    let libraries = tools.iter().map(|tool| (tool.program.name().to_owned(), tool.version.clone())).collect();
     // The whole source is packed once: without a word that would look like nothing.
     let steps = StepDisplay::new("preparing", args.measuring.talk.quiet);
     let once = format!("packing {} of {} once, into the page cache", units::bytes(source.bytes), source.name);
@@ -71,12 +72,11 @@ pub(super) fn run(args: &BenchBuildArgs) -> Result<CommandOutcome> {
 }
 
 /// Each build compresses the source and proves what it made; there is one image at a time.
-fn expected_cost(cells: &[BuildCell], source: &BuildSource, tar: u64, scratch: &Path) -> ExpectedCost {
-    let rates = estimate::measure_rates(&source.path, cells.iter().map(|cell| cell.key.codec.as_str()));
-    let tar = if cells.iter().any(|cell| cell.key.tool == BuildProgram::Tar2sqfs.name()) { tar } else { 0 };
-    let seconds = |cell: &BuildCell| {
-        let key = &cell.key;
-        let rate = rates.get(&cell.key.codec);
+fn expected_cost(cells: &[BuildKey], source: &BuildSource, tar: u64, scratch: &Path) -> ExpectedCost {
+    let rates = estimate::measure_rates(&source.path, cells.iter().map(|cell| cell.codec.as_str()));
+    let tar = if cells.iter().any(|cell| cell.tool == BuildProgram::Tar2sqfs.name()) { tar } else { 0 };
+    let seconds = |key: &BuildKey| {
+        let rate = rates.get(&key.codec);
         let threads = key.threads.clamp(1, resources::cores()) as f64;
         START + source.bytes as f64 * (rate.encode + rate.decode) / threads
     };
@@ -88,7 +88,7 @@ fn open_source(args: &BenchBuildArgs, scratch: &Path) -> Result<BuildSource> {
         Some(path) => path.clone(),
         None => {
             let made = scratch.join("made");
-            BuildSource::made(&made, MADE, args.measuring.seed)?;
+            BuildSource::generate(&made, MADE, args.measuring.seed)?;
             made
         }
     };

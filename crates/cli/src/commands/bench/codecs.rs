@@ -73,7 +73,7 @@ fn read_data(args: &BenchCodecsArgs) -> Result<Vec<Arc<DataSet>>> {
         sets.push(DataSet::memory(most, args.measuring.seed, PageShares::default()));
     }
     sets.push(DataSet::incompressible(most, args.measuring.seed));
-    Ok(corpus::distinct(sets))
+    Ok(corpus::number_same_names(sets))
 }
 
 /// Results of a cell: a codec on blocks of data. MB are millions of bytes.

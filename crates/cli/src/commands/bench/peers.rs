@@ -16,7 +16,7 @@ pub(super) fn own_path() -> Result<PathBuf> {
 /// Returns the tools that build images: packfs and, on request, its peers, in a folder or on `PATH`.
 pub(super) fn find_tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<BuildTool>> {
     let mut tools =
-        vec![BuildTool { kind: BuildProgram::Packfs, path: own_path()?, version: env!("CARGO_PKG_VERSION").into() }];
+        vec![BuildTool { program: BuildProgram::Packfs, path: own_path()?, version: env!("CARGO_PKG_VERSION").into() }];
     if let Some(folder) = peers {
         let (found, missing) = BuildTool::peers(folder.as_deref());
         say_missing(folder.as_ref(), &missing);

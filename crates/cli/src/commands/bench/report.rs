@@ -55,7 +55,7 @@ fn read_results(paths: &[PathBuf], option: &str) -> Result<Vec<ResultsFile>> {
     let mut files = Vec::new();
     for path in paths {
         let contents = ResultsFile::read(path).with_context(|| format!("{option}{}", display(path)))?;
-        if contents.torn {
+        if contents.has_torn_line {
             say(format_args!("packfs: {}: the last line is incomplete, and is ignored", display(path)));
         }
         files.push(contents);

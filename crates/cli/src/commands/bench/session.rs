@@ -93,7 +93,7 @@ pub(super) fn measure_cells<S: MeasuredCell>(
     let output = &how.output;
     let session = begin_session(about, how)?;
     let (mut log, contents) = ResultsLog::open(output)?;
-    if contents.torn {
+    if contents.has_torn_line {
         say(format_args!("packfs: {}: the last line is incomplete, and is removed", display(output)));
     }
     let (session, done) = match find_session::<S>(how, &contents, &session) {
@@ -105,7 +105,7 @@ pub(super) fn measure_cells<S: MeasuredCell>(
     };
     let name = session.session.clone();
     let stop = stop_flag()?;
-    let plan = RunPlan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
+    let plan = RunPlan { cells, runs: how.runs, seed: how.seed, min_time: least, session: name, done, stop };
     let mut shown = SessionDisplay::new(expected, plan.cells.len(), how);
     let mut record = |line: &RecordLine| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
@@ -116,7 +116,7 @@ pub(super) fn measure_cells<S: MeasuredCell>(
     };
     let mut contents = ResultsFile::read(output)?;
     // Other samples in this file, of this or other sessions, only matter for the report.
-    let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().any()).collect();
+    let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().into_any()).collect();
     let asked = |line: &RecordLine| line.key().is_none_or(|key| keys.contains(&key));
     contents.lines.retain(|line| line.session() == session.session && asked(line));
     Ok(SessionResults { results: BenchResults::of(&[contents]), session, failed })
@@ -241,7 +241,7 @@ fn find_session<S: MeasuredCell>(
     };
     let sessions: Vec<&BenchSession> = contents.sessions().filter(|_| how.resume).collect();
     let session = sessions.into_iter().rfind(alike)?;
-    Some((session.clone(), contents.done::<S::Key>(&session.session)))
+    Some((session.clone(), contents.sample_counts::<S::Key>(&session.session)))
 }
 
 /// Live progress on a terminal; elsewhere the number of steps in advance, and a line of progress every minute.
@@ -278,25 +278,25 @@ impl SessionDisplay {
                 self.steps.say(text);
             }
             RunEvent::Begun { .. } => {}
-            RunEvent::Step { number, of, round, left, cell } => {
+            RunEvent::Step { number, steps, round, left, cell } => {
                 // Before the first step has shown how long one takes, the estimate says it.
-                let guess = || (self.expected.round > 0.0).then(|| self.expected.time(*of, self.cells));
+                let guess = || (self.expected.round > 0.0).then(|| self.expected.time(*steps, self.cells));
                 let left = left.or_else(guess).map(estimate::whole_seconds);
                 let left = left.map(|left| format!("{} left", units::span(left)));
                 let round = if *round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
-                let figures: Vec<String> = left.into_iter().chain([format!("{number} of {of} done")]).collect();
+                let figures: Vec<String> = left.into_iter().chain([format!("{number} of {steps} done")]).collect();
                 if !self.steps.is_live() && !self.quiet && self.told.elapsed() >= LINES {
                     self.told = Instant::now();
                     self.steps.say(format_args!("packfs: {}", figures.join(", ")));
                 }
-                let share = *number as f64 / *of as f64;
+                let share = *number as f64 / *steps as f64;
                 self.steps.show(share, &figures, format_args!("{round}: {}", cell.key()));
             }
-            RunEvent::Left(left) if !left.is_zero() && !self.quiet => {
+            RunEvent::WarmedUp(left) if !left.is_zero() && !self.quiet => {
                 let warm_up = units::span(self.begun.elapsed());
                 self.steps.say(format_args!("packfs: warmed up in {warm_up}; about {} to go", units::span(*left)));
             }
-            RunEvent::Left(_) => {}
+            RunEvent::WarmedUp(_) => {}
             RunEvent::Failed(failure) => {
                 self.steps.say(format_args!("packfs: {} is left out: {}", failure.key, failure.why));
             }

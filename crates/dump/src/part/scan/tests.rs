@@ -115,7 +115,7 @@ fn a_part_cut_anywhere_gives_the_segments_before_the_cut() {
 fn a_long_gap_is_skipped_to_the_segment_after_it() {
     let (mut bytes, places) = part();
     let tail = bytes.split_off(usize::try_from(places[2]).unwrap());
-    bytes.resize(bytes.len() + 3 * STRIDE + 4096, 0x55);
+    bytes.resize(bytes.len() + 3 * STRIDE_LEN + 4096, 0x55);
     let moved = bytes.len() as u64;
     bytes.extend(tail);
     assert_eq!(positions(&bytes), (vec![places[0], places[1], moved, moved + 8192], vec![(places[2], moved)]));

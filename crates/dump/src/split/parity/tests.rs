@@ -17,7 +17,7 @@ fn sealed(stripe: u64, shard: u16, len: usize, buffers: &Buffers) -> Arc<SealedS
 #[test]
 fn coding_in_slices_equals_coding_whole_segments() {
     let buffers = Buffers::new(1 << 20);
-    let lens = [3 * SLICE + 4096, 4096, 2 * SLICE];
+    let lens = [3 * SLICE_LEN + 4096, 4096, 2 * SLICE_LEN];
     let shards: Vec<_> = lens.iter().zip(0..).map(|(len, n)| sealed(4, n, *len, &buffers)).collect();
     let full = FullStripe { number: 4, parity: 2, sealed: shards.clone() };
     let coded = full.code(&[1; 16], &buffers);

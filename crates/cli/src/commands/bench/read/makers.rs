@@ -36,8 +36,8 @@ pub(super) fn make_images(
     let name = source_name(source)?;
     let mut tools = peers::find_tools(args.peers.as_ref())?;
     // It reads only archives, and packs like packfs.
-    tools.retain(|tool| tool.kind != BuildProgram::Tar2sqfs);
-    about.libraries.extend(tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())));
+    tools.retain(|tool| tool.program != BuildProgram::Tar2sqfs);
+    about.libraries.extend(tools.iter().map(|tool| (tool.program.name().to_owned(), tool.version.clone())));
     let input = BuildInput { directory: source.to_owned(), tar: None, bytes: 0 };
     let plans = plan_images(args, &tools, &name);
     let (times, room) = estimate_costs(source, &plans);
@@ -122,7 +122,7 @@ fn plan_images<'t>(
         }
         for block in blocks {
             for (tool, format) in tools.iter().flat_map(|tool| ImageFormat::ALL.map(|format| (tool, format))) {
-                if !tool.kind.makes(format) || !format.has(choice) {
+                if !tool.program.makes(format) || !format.has(choice) {
                     continue;
                 }
                 // Sharing makes mkfs.erofs single-threaded, and does not matter to readers.
@@ -134,7 +134,7 @@ fn plan_images<'t>(
                 let key = build::BuildKey {
                     source: source.to_owned(),
                     digest: String::new(),
-                    tool: tool.kind.name().into(),
+                    tool: tool.program.name().into(),
                     format: format.name().into(),
                     codec: choice.to_string(),
                     block,

@@ -13,8 +13,8 @@ use anyhow::Result;
 use packfs_bench::executor::MeasuredCell;
 use packfs_bench::program;
 use packfs_bench::read::{
-    self, FIO, KernelConfig, MeasuredImage, ReadCell, ReadKey, ReadMachine, ReadProgram, ReadPrograms, ReadWork, SMALL,
-    try_mount,
+    self, FIO, KernelConfig, MeasuredImage, ReadCell, ReadKey, ReadMachine, ReadTool, ReadTools, ReadWork,
+    SMALL_READ_FILES, try_mount,
 };
 use packfs_bench::record::BenchSession;
 use packfs_bench::results::TrialRow;
@@ -73,7 +73,7 @@ fn expected_seconds(cell: &ReadCell, mounting: f64) -> f64 {
     let slow = ["xz", "lzma"].iter().any(|name| cell.image.codec.starts_with(name));
     let speed = if slow { 60e6 } else { 400e6 };
     let each = 30e-6;
-    let small = SMALL.min(files) as f64 / files.max(1) as f64;
+    let small = SMALL_READ_FILES.min(files) as f64 / files.max(1) as f64;
     let (share, opened) = match cell.key().work.as_str() {
         "small random data" => (small, small),
         "small random metadata" => (0.0, small),
@@ -143,24 +143,24 @@ fn find_readers(
     own: &Path,
     images: &[Arc<MeasuredImage>],
     about: &mut BenchSession,
-) -> ReadPrograms {
+) -> ReadTools {
     let folder = args.peers.as_ref().and_then(Option::as_ref);
-    let (mut programs, missing) = match args.peers {
-        Some(_) => ReadProgram::peers(folder.map(PathBuf::as_path)),
+    let (mut tools, missing) = match args.peers {
+        Some(_) => ReadTool::peers(folder.map(PathBuf::as_path)),
         None => (Vec::new(), Vec::new()),
     };
-    programs.insert(0, ReadProgram::packfs(own.to_owned()));
-    programs.retain(|program| images.iter().any(|image| program.reads(image.format)));
+    tools.insert(0, ReadTool::packfs(own.to_owned()));
+    tools.retain(|tool| images.iter().any(|image| tool.reads(image.format)));
     let mounted = images.iter().any(|image| image.mounts);
     let fio = program::find(FIO, folder.map(PathBuf::as_path)).filter(|_| mounted && !args.quick);
     let missing_fio = (mounted && !args.quick && fio.is_none()).then_some(FIO);
     let missing: Vec<&str> = missing.into_iter().chain(missing_fio).collect();
     peers::say_missing(folder, &missing);
-    let versions = programs.iter().map(|program| (program.name(), program.version()));
+    let versions = tools.iter().map(|tool| (tool.name(), tool.version()));
     let versions = versions.chain(fio.as_deref().map(|fio| (FIO, program::version(fio, "--version"))));
     about.libraries.extend(versions.map(|(name, version)| (name.to_owned(), version)));
     about.settings.extend(describe_files(images, fio.is_some()));
-    ReadPrograms { fio, programs }
+    ReadTools { fio, tools }
 }
 
 /// Describes, for each mounted tree, the selection of files that is read.
@@ -169,7 +169,7 @@ fn describe_files(images: &[Arc<MeasuredImage>], fio: bool) -> BTreeMap<String, 
     for image in images.iter().filter(|image| image.mounts) {
         let files = image.tree.files().len();
         let source = &image.source;
-        let small = SMALL.min(files);
+        let small = SMALL_READ_FILES.min(files);
         settings.insert(format!("small random of {source}"), format!("{small} of {files} files"));
         if let Some(file) = image.tree.largest().filter(|_| fio) {
             let path = display(&file.path);
