@@ -14,14 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use packfs_blocks::name::display;
+use packfs_blocks::units::Size;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::WarningReceiver;
 
 /// Bytes that are fetched, kept and checked together.
 pub(crate) const UNIT: u64 = 64 << 10;
-/// Room that is made at once, ahead of writing: the directory is listed for it, which is too much for every unit.
-const STEP: u64 = 4 << 20;
+/// Room that is made at once, ahead of writing: the directory is listed for it, which is too much for every unit. A
+/// small cache makes a part of its size at once, or nothing would stay in it.
+const STEP_MAX: u64 = 4 << 20;
+/// The smallest limit of a cache: a unit, and the room for the next one.
+const LIMIT_MIN: u64 = 2 * UNIT;
 /// First bytes of a map.
 const MAGIC: [u8; 8] = *b"packfsR1";
 /// Bytes before the first checksum: the magic and the length of the object.
@@ -54,8 +58,14 @@ impl CachedVersion {
         if limit == 0 || len == 0 {
             return None;
         }
-        let opened = private_directory(dir).and_then(|()| Self::lock(dir, limit, identity, len));
-        match opened {
+        let opened = || {
+            if limit < LIMIT_MIN {
+                return Err(io::Error::other(format!("a cache of less than {} holds nothing", Size(LIMIT_MIN))));
+            }
+            private_directory(dir)?;
+            Self::lock(dir, limit, identity, len)
+        };
+        match opened() {
             Ok(version) => Some(CachedVersion { report, ..version }),
             Err(error) => {
                 if let Some(report) = report {
@@ -164,11 +174,12 @@ impl CachedVersion {
         if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
             return Ok(true);
         }
-        if !evict(&self.dir, self.limit.saturating_sub(STEP), &self.name)? {
+        let step = (self.limit / 4).clamp(UNIT, STEP_MAX);
+        if !evict(&self.dir, self.limit.saturating_sub(step), &self.name)? {
             self.writes.store(false, Ordering::Relaxed);
             return Ok(false);
         }
-        self.room.store(STEP.min(self.limit).saturating_sub(len), Ordering::Relaxed);
+        self.room.store(step.saturating_sub(len), Ordering::Relaxed);
         Ok(true)
     }
 }
@@ -188,7 +199,12 @@ fn evict(dir: &Path, limit: u64, own: &str) -> io::Result<bool> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "map") {
+        let has_extension = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
+        // A map is made before its data: nobody uses data without one.
+        if has_extension("data") && !path.with_extension("map").exists() {
+            fs::remove_file(&path)?;
+        }
+        if has_extension("map") {
             let data = path.with_extension("data");
             // Another process may remove it at the same time.
             let Ok(map) = path.metadata() else { continue };
@@ -217,9 +233,15 @@ fn remove(map: &Path) -> io::Result<bool> {
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(false);
     }
+    // Another process removed it before it was locked, and a third one may have made it anew.
+    if file.metadata()?.nlink() == 0 {
+        return Ok(false);
+    }
+    let data = fs::remove_file(map.with_extension("data"));
+    // A process that was stopped between both files leaves a map without data.
+    let is_gone = data.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true);
     // The map last: who opens it meanwhile waits for the lock and then sees that it is gone.
-    let removed = fs::remove_file(map.with_extension("data")).and_then(|()| fs::remove_file(map));
-    Ok(removed.is_ok())
+    Ok(is_gone && fs::remove_file(map).is_ok())
 }
 
 /// Makes a directory that only its owner can use, with those above it.
@@ -287,13 +309,38 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_others_is_not_used() {
+    fn a_small_cache_is_filled_up_to_its_limit() {
+        for (limit, fewest) in [(LIMIT_MIN, 1), (1 << 20, 11), (4 << 20, 47), (6 << 20, 71)] {
+            let dir = tempfile::tempdir().unwrap();
+            let small = entry(dir.path(), limit, "a", 1 << 30);
+            (0..200).for_each(|at| small.put(at, &unit(1)));
+            let count = small.held(0..200).into_iter().filter(|is_held| *is_held).count();
+            assert!(count >= fewest, "{limit}: {count}");
+            assert!(small.data.metadata().unwrap().blocks() * 512 <= limit, "{limit}: {count}");
+        }
+    }
+
+    #[test]
+    fn parts_of_entries_are_removed_like_whole_ones() {
         let dir = tempfile::tempdir().unwrap();
-        let told = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
-        let said = std::sync::Arc::clone(&told);
-        fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let report = WarningReceiver::new(move |line| said.lock().unwrap().push_str(line));
-        assert!(CachedVersion::open(dir.path(), 1 << 30, "a", UNIT, Some(report)).is_none());
-        assert!(told.lock().unwrap().contains("somebody else"));
+        for name in ["lone.map", "lonely.data", "both.map", "both.data"] {
+            fs::write(dir.path().join(name), unit(1)).unwrap();
+        }
+        assert!(evict(dir.path(), 0, "own").unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_used_is_reported() {
+        let cases = [(0o777, 1 << 30, "somebody else"), (0o700, LIMIT_MIN - 1, "128 KiB holds nothing")];
+        for (mode, limit, part) in cases {
+            let dir = tempfile::tempdir().unwrap();
+            let told = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+            let said = std::sync::Arc::clone(&told);
+            fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            let report = WarningReceiver::new(move |line| said.lock().unwrap().push_str(line));
+            assert!(CachedVersion::open(dir.path(), limit, "a", UNIT, Some(report)).is_none());
+            assert!(told.lock().unwrap().contains(part), "{part}");
+        }
     }
 }

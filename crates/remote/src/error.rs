@@ -84,7 +84,7 @@ pub enum FailureReason {
     #[error("the server's answer is not consistent: {0}; a proxy may be the cause")]
     Contradiction(String),
     /// A redirection that is not followed.
-    #[error("redirected {0}")]
+    #[error("redirected {0}; check the address")]
     Redirect(String),
     /// The certificates or the secure connection are not valid.
     #[error("no secure connection: {0}; SSL_CERT_FILE names further certificates to trust")]
@@ -181,6 +181,7 @@ pub(crate) fn status_name(status: u16) -> &'static str {
         404 => " Not Found",
         407 => " Proxy Authentication Required",
         410 => " Gone",
+        413 => " Content Too Large",
         429 => " Too Many Requests",
         500 => " Internal Server Error",
         502 => " Bad Gateway",
@@ -195,6 +196,8 @@ fn advice(status: u16, tries: u32) -> String {
         401 | 403 => "check the credentials; a signed address may have expired".into(),
         404 | 410 => "check the address".into(),
         407 => "check the proxy's credentials".into(),
+        413 => "it, or a proxy before it, limits the length of what it is sent".into(),
+        300..=399 => "uploads follow no redirections; name the address that it leads to".into(),
         408 | 429 | 500.. => format!("{}; try again later", tried(tries)),
         _ => "check the address".into(),
     }

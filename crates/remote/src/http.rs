@@ -14,6 +14,7 @@ use ureq::{Agent, Body, Proxy, SendBody};
 
 use crate::RemoteOptions;
 use crate::error::{FailureReason, status_name};
+use crate::progress::ProgressRule;
 use crate::proxy;
 use crate::url::HttpUrl;
 
@@ -41,6 +42,8 @@ pub(crate) struct HttpClient {
     agents: Mutex<HashMap<(bool, Option<String>), Agent>>,
     connect: Duration,
     idle: Duration,
+    /// Least rate of the bodies of answers.
+    pub(crate) progress: ProgressRule,
     /// Number of GET requests so far.
     requests: AtomicU64,
 }
@@ -170,6 +173,7 @@ impl HttpClient {
             agents: Mutex::default(),
             connect: options.connect_timeout,
             idle: options.idle_timeout,
+            progress: ProgressRule { window: options.idle_timeout, least: options.idle_bytes },
             requests: AtomicU64::new(0),
         }
     }

@@ -53,7 +53,7 @@ pub struct RemoteOptions {
     pub cache_bytes: u64,
     /// Bytes to keep in memory, read-ahead included; at least 16 MiB.
     pub memory: u64,
-    /// Attempts in a row without progress before a request fails.
+    /// Attempts in a row, with less than 16 KiB of progress in all of them, before a request fails.
     pub tries: u32,
     /// Pause after the first failed attempt; it doubles with each.
     pub pause: Duration,

@@ -29,8 +29,6 @@ const REDIRECTIONS: usize = 10;
 /// Pause before an object is opened again that was modified in this second: a little longer than the granularity of
 /// dates.
 const FRESH_PAUSE: Duration = Duration::from_millis(1100);
-/// Progress that makes an attempt count as a success though the connection was cut.
-const PROGRESS: u64 = 16 << 10;
 /// Length of reads from a connection.
 const PIECE: usize = 64 << 10;
 
@@ -45,10 +43,10 @@ pub(crate) struct VersionedObject {
     target: Mutex<Option<HttpUrl>>,
     retry: RetryPolicy,
     allow_unversioned: bool,
-    progress: ProgressRule,
 }
 
 /// First bytes of an object, with the marks and the length that the answer gives.
+#[derive(Default)]
 struct FirstAnswer {
     version: ObjectVersion,
     total: u64,
@@ -103,7 +101,6 @@ impl VersionedObject {
             version: ObjectVersion::default(),
             target: Mutex::default(),
             allow_unversioned: options.allow_unversioned,
-            progress: ProgressRule { window: options.idle_timeout, least: options.idle_bytes },
         };
         let prepared = object.retry.repeat_unnamed(|_| object.origin.prepare(&object.client));
         prepared.map_err(|why| Error::new(object.retry.name(), why))?;
@@ -171,14 +168,14 @@ impl VersionedObject {
 
     /// Reads the first bytes once the object can no longer change without another mark.
     fn read_first(&self, head: u64) -> std::result::Result<FirstAnswer, FailureReason> {
-        let mut first = self.retry.repeat_unnamed(|_| self.read_first_once(head))?;
+        let mut first = self.read_first_bytes(head)?;
         for _ in 0..self.retry.tries() {
             let is_complete = first.bytes.len() as u64 == first.total;
             if is_complete || !first.may_change_unseen || self.accepts_unproven() {
                 return Ok(first);
             }
             thread::sleep(FRESH_PAUSE);
-            let next = self.retry.repeat_unnamed(|_| self.read_first_once(head))?;
+            let next = self.read_first_bytes(head)?;
             let is_same = next.total == first.total && first.version.compare(&next.version) == VersionComparison::Same;
             // The clocks of the server may differ; but by each of them, the second of the modification is over now.
             first = FirstAnswer { may_change_unseen: next.may_change_unseen && !is_same, ..next };
@@ -186,26 +183,53 @@ impl VersionedObject {
         if first.may_change_unseen { Err(FailureReason::Unsettled) } else { Ok(first) }
     }
 
-    /// Reads the first bytes; `head` of them, or all if the server does not know ranges.
-    fn read_first_once(&self, head: u64) -> std::result::Result<FirstAnswer, AttemptFailure> {
+    /// Reads the first bytes: `head` of them, or all if the server does not know ranges. After a cut connection it goes
+    /// on where that ended.
+    fn read_first_bytes(&self, head: u64) -> std::result::Result<FirstAnswer, FailureReason> {
+        let mut first = FirstAnswer::default();
+        self.retry.repeat_unnamed(|count| {
+            if first.bytes.is_empty() {
+                let done = self.begin_first(head, &mut first);
+                count.note_bytes(first.bytes.len());
+                return done;
+            }
+            let FirstAnswer { version, total, bytes, .. } = &mut first;
+            let missing = bytes.len() as u64..head.min(*total);
+            self.fetch_once(missing, version, *total, &mut |piece| {
+                count.note_bytes(piece.len());
+                bytes.extend_from_slice(piece);
+            })
+        })?;
+        Ok(first)
+    }
+
+    /// Requests the first bytes. After a failure, `first` has those that came if the rest can prove to belong to them.
+    fn begin_first(&self, head: u64, first: &mut FirstAnswer) -> std::result::Result<(), AttemptFailure> {
         let ask = RangeRequest::Bytes(0..head);
         let response = self.send(&ask, &ObjectVersion::default())?;
         let headers = response.headers();
-        let version = ObjectVersion::of(headers);
-        let may_change_unseen = version.may_change_unseen(headers);
+        first.version = ObjectVersion::of(headers);
+        first.may_change_unseen = first.version.may_change_unseen(headers);
         match response.status().as_u16() {
             206 => {
                 let answer = RangeAnswer::of(response, &ask, None)?;
-                let total = answer.total;
-                Ok(FirstAnswer { version, total, bytes: answer.all(&self.progress)?, may_change_unseen })
+                first.total = answer.total;
+                let done = answer.pass_on(&self.client.progress, &mut |piece| first.bytes.extend_from_slice(piece));
+                let is_proven = first.version.is_marked() && !first.may_change_unseen;
+                if done.is_err() && !is_proven && !self.accepts_unproven() {
+                    first.bytes.clear();
+                }
+                done
             }
             200 => {
-                let bytes = read_whole(response, &self.progress)?;
-                Ok(FirstAnswer { version, total: bytes.len() as u64, bytes, may_change_unseen })
+                first.bytes = read_whole(response, &self.client.progress)?;
+                first.total = first.bytes.len() as u64;
+                Ok(())
             }
             // An empty object has no first byte.
             416 if header_text(headers, "content-range") == Some("bytes */0") => {
-                Ok(FirstAnswer { version, total: 0, bytes: Vec::new(), may_change_unseen })
+                first.total = 0;
+                Ok(())
             }
             status => Err(AttemptFailure::of_status(status, headers)),
         }
@@ -219,38 +243,41 @@ impl VersionedObject {
         let may_change_unseen = version.may_change_unseen(response.headers());
         let answer = (response.status() == 206).then(|| RangeAnswer::of(response, &ask, None).ok()).flatten()?;
         let start = answer.start;
-        Some(LastAnswer { version, start, bytes: answer.all(&self.progress).ok()?, may_change_unseen })
+        Some(LastAnswer { version, start, bytes: answer.all(&self.client.progress).ok()?, may_change_unseen })
     }
 
     /// Reads a range and passes its bytes on in order. After a cut connection it goes on where that ended.
     pub(crate) fn fetch(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut at = range.start;
-        let read = self.retry.repeat_unnamed(|tries| {
-            let from = at;
-            let done = self.fetch_once(at..range.end, &mut |bytes| {
+        let read = self.retry.repeat_unnamed(|count| {
+            self.fetch_once(at..range.end, &self.version, self.len, &mut |bytes| {
                 at += bytes.len() as u64;
+                count.note_bytes(bytes.len());
                 take(bytes);
-            });
-            if at - from >= PROGRESS {
-                *tries = 0;
-            }
-            done
+            })
         });
         read.map_err(|why| Error::new(self.retry.name(), why).at(range.clone()))
     }
 
-    fn fetch_once(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), AttemptFailure> {
+    /// Reads a range of `version`, an object of `len` bytes.
+    fn fetch_once(
+        &self,
+        range: Range<u64>,
+        version: &ObjectVersion,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> std::result::Result<(), AttemptFailure> {
         let ask = RangeRequest::Bytes(range);
-        let response = self.send(&ask, &self.version)?;
-        let compared = self.version.compare(&ObjectVersion::of(response.headers()));
+        let response = self.send(&ask, version)?;
+        let compared = version.compare(&ObjectVersion::of(response.headers()));
         match response.status().as_u16() {
             200 | 206 if compared == VersionComparison::Other => Err(FailureReason::Changed.into()),
             206 => {
-                let answer = RangeAnswer::of(response, &ask, Some(self.len))?;
+                let answer = RangeAnswer::of(response, &ask, Some(len))?;
                 if compared == VersionComparison::Unproven && !self.accepts_unproven() {
                     return Err(FailureReason::Unproven.into());
                 }
-                answer.pass_on(&self.progress, take)
+                answer.pass_on(&self.client.progress, take)
             }
             200 => {
                 Err(FailureReason::Contradiction("the whole object, though it has answered ranges before".into())
@@ -393,7 +420,12 @@ impl RangeAnswer {
         let mut piece = vec![0; PIECE];
         let mut body = progress.watch(self.body.into_reader());
         loop {
-            match body.read(&mut piece)? {
+            let read = body.read(&mut piece);
+            // All has come: a connection that is cut before the mark of the end has lost nothing.
+            if left == 0 && read.is_err() {
+                return Ok(());
+            }
+            match read? {
                 0 if left > 0 => return Err(AttemptFailure::network(CUT)),
                 0 => return Ok(()),
                 got if got as u64 > left => {

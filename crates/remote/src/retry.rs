@@ -9,6 +9,9 @@ use crate::{RemoteOptions, WarningReceiver};
 
 /// Longest wait between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// Bytes after which attempts are counted anew, however many connections delivered them. So a line that breaks every
+/// few KiB suffices, and a server that sends one byte for each connection is given up.
+const PROGRESS: u64 = 16 << 10;
 
 /// How often an attempt is made, and who hears of failures.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ impl RetryPolicy {
         &self.name
     }
 
-    /// Number of attempts without progress.
+    /// Greatest number of attempts without progress.
     pub(crate) fn tries(&self) -> u32 {
         self.tries
     }
@@ -46,16 +49,18 @@ impl RetryPolicy {
         self.repeat_unnamed(|_| attempt()).map_err(|why| Error::new(&self.name, why))
     }
 
-    /// As [`RetryPolicy::repeat`], with the reason alone as the error. The attempt may reset the count.
+    /// As [`RetryPolicy::repeat`], with the reason alone as the error. The attempt notes the bytes that need not come
+    /// again.
     pub(crate) fn repeat_unnamed<T>(
         &self,
-        mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, AttemptFailure>,
+        mut attempt: impl FnMut(&mut AttemptCount) -> std::result::Result<T, AttemptFailure>,
     ) -> std::result::Result<T, FailureReason> {
-        let mut tries = 0;
-        let mut quiet_since = Instant::now();
+        let mut count = AttemptCount::new();
         loop {
-            let failed = attempt(&mut tries);
-            tries += 1;
+            // Before the attempt: one that makes progress is not among those that follow it.
+            count.tries += 1;
+            let failed = attempt(&mut count);
+            let tries = count.tries;
             match failed {
                 Ok(done) => return Ok(done),
                 Err(AttemptFailure::Final(why)) => return Err(why),
@@ -63,7 +68,7 @@ impl RetryPolicy {
                 Err(AttemptFailure::Passing { why, after }) => {
                     let pause = after.unwrap_or_else(|| self.pause(tries));
                     if let Some(report) = &self.report
-                        && quiet_since.elapsed() + pause >= self.quiet
+                        && count.quiet_since.elapsed() + pause >= self.quiet
                     {
                         let next = tries + 1;
                         report.line(&format!(
@@ -72,7 +77,7 @@ impl RetryPolicy {
                             self.tries,
                             pause.as_secs_f64()
                         ));
-                        quiet_since = Instant::now();
+                        count.quiet_since = Instant::now();
                     }
                     thread::sleep(pause);
                 }
@@ -84,10 +89,33 @@ impl RetryPolicy {
     /// many readers do not come back at once.
     fn pause(&self, tries: u32) -> Duration {
         // The limit keeps the shift within 32 bits; the longest pause is reached long before.
-        let pause = self.pause.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_PAUSE);
+        let pause = self.pause.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(LONGEST_PAUSE);
         let mut random = [0; 1];
         // Without random numbers the pause is the shortest one.
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
         pause + pause.mul_f64(f64::from(random[0]) / 512.0)
+    }
+}
+
+/// Attempts since the last progress.
+pub(crate) struct AttemptCount {
+    tries: u32,
+    /// Bytes that came in these attempts.
+    bytes: u64,
+    /// Time of the last progress or report.
+    quiet_since: Instant,
+}
+
+impl AttemptCount {
+    fn new() -> Self {
+        AttemptCount { tries: 0, bytes: 0, quiet_since: Instant::now() }
+    }
+
+    /// Notes bytes that no later attempt requests again; with enough of them, the count begins anew.
+    pub(crate) fn note_bytes(&mut self, len: usize) {
+        self.bytes += len as u64;
+        if self.bytes >= PROGRESS {
+            *self = AttemptCount::new();
+        }
     }
 }

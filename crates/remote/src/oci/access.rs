@@ -96,6 +96,12 @@ pub(super) fn explain_refusal(url: &HttpUrl, login: Option<&RegistryLogin>) -> S
     }
 }
 
+/// Returns the reason when a registry knows who asks, or lets anybody ask, and does not allow the request.
+pub(super) fn explain_denial(url: &HttpUrl) -> String {
+    let host = url.host();
+    format!("{host} answered 403 Forbidden; log in with podman, docker or skopeo as a user with access")
+}
+
 /// Finds the login to a registry in the files of other tools, the first that has one.
 pub(super) fn find_login(
     reference: &ArtifactReference,

@@ -13,7 +13,7 @@ use ureq::http::{HeaderMap, Method, Response};
 use super::access::{self, AuthChallenge, RegistryLogin};
 use super::reference::ArtifactReference;
 use super::repository::Manifest;
-use crate::error::FailureReason;
+use crate::error::{FailureReason, status_name};
 use crate::http::{AttemptFailure, HttpClient, RequestBody, header_text};
 use crate::url::HttpUrl;
 
@@ -79,7 +79,7 @@ impl RepositorySession {
             status => return Err(AttemptFailure::of_status(status, response.headers())),
         }
         let media_type = header_text(response.headers(), "content-type").unwrap_or_default().to_owned();
-        let bytes = read(response)?;
+        let bytes = read(client, response)?;
         if which.contains(':') && digest_like(which, &bytes).as_deref() != Some(which) {
             return Err(
                 FailureReason::Contradiction(format!("a manifest that does not have the digest {which}")).into()
@@ -105,11 +105,19 @@ impl RepositorySession {
             let mut headers = headers.to_vec();
             headers.extend(access.clone().map(|access| ("Authorization", access)));
             let response = client.send(method, url, &headers, body)?;
-            let is_refused = response.status() == 401 && is_registry && !is_renewed;
-            if !is_refused || !self.authorise(client, access.as_deref(), response.headers())? {
-                return Ok(response);
+            let status = response.status().as_u16();
+            let is_refused = status == 401 && is_registry && !is_renewed;
+            if is_refused && self.authorise(client, access.as_deref(), response.headers())? {
+                is_renewed = true;
+                continue;
             }
-            is_renewed = true;
+            return match status {
+                401 if is_registry => {
+                    Err(FailureReason::Credentials(access::explain_refusal(url, self.login.as_ref())).into())
+                }
+                403 if is_registry => Err(FailureReason::Credentials(access::explain_denial(url)).into()),
+                _ => Ok(response),
+            };
         }
     }
 
@@ -176,9 +184,19 @@ impl RepositorySession {
         match response.status().as_u16() {
             200 => {}
             400 | 401 | 403 => return Err(FailureReason::Credentials(access::explain_refusal(&url, login)).into()),
-            status => return Err(AttemptFailure::of_status(status, response.headers())),
+            status => {
+                return Err(match AttemptFailure::of_status(status, response.headers()) {
+                    // The address in the message is that of the image.
+                    AttemptFailure::Final(FailureReason::Status { .. }) => {
+                        let name = status_name(status);
+                        let why = format!("{} answered {status}{name} to the request for a token", url.clean());
+                        FailureReason::Credentials(why).into()
+                    }
+                    other => other,
+                });
+            }
         }
-        let answer: Option<serde_json::Value> = serde_json::from_slice(&read(response)?).ok();
+        let answer: Option<serde_json::Value> = serde_json::from_slice(&read(client, response)?).ok();
         let token = answer.as_ref().and_then(|answer| answer.get("token").or_else(|| answer.get("access_token")));
         let token =
             token.and_then(serde_json::Value::as_str).filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
@@ -187,9 +205,9 @@ impl RepositorySession {
     }
 }
 
-fn read(response: Response<Body>) -> Result<Vec<u8>, AttemptFailure> {
+fn read(client: &HttpClient, response: Response<Body>) -> Result<Vec<u8>, AttemptFailure> {
     let mut bytes = Vec::new();
-    response.into_body().into_reader().take(DOCUMENT_MAX + 1).read_to_end(&mut bytes)?;
+    client.progress.watch(response.into_body().into_reader()).take(DOCUMENT_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > DOCUMENT_MAX {
         return Err(FailureReason::Artifact(format!("its manifest has more than {DOCUMENT_MAX} bytes")).into());
     }

@@ -94,9 +94,61 @@ fn what_does_not_pass_is_an_error_after_a_bounded_number_of_attempts() {
 fn a_connection_that_delivers_a_little_each_time_goes_on() {
     let (server, bytes) = (Server::start(), noise(40 * UNIT));
     let address = server.give("/image", bytes.clone());
-    let remote = RemoteObject::open(&address, &options()).unwrap();
-    server.misbehave(|_, _| Act::Cut(20_000));
-    assert_eq!(all(&remote).unwrap(), bytes);
+    // Of four tries, 16 KiB have to come.
+    for act in [Act::Cut(20_000), Act::Cut(4096), Act::Endless] {
+        let shown = format!("{act:?}");
+        server.misbehave(move |_, _| act.clone());
+        let remote = RemoteObject::open(&address, &options()).unwrap_or_else(|error| panic!("{shown}: {error}"));
+        assert_eq!(all(&remote).unwrap(), bytes, "{shown}");
+    }
+    for len in [1, 4095] {
+        server.requests();
+        let error = fails_to_open(&server, &address, Act::Cut(len));
+        assert!(error.contains("was cut (tried 4 times"), "{error}");
+        assert!(server.requests().len() <= 5, "{len}");
+    }
+}
+
+/// The first bytes come in parts of one version. Without a mark of the version, each try begins anew.
+#[test]
+fn the_first_request_goes_on_where_it_was_cut() {
+    let server = Arc::new(Server::start());
+    let marked = Object::new(noise(2 * UNIT));
+    let unmarked = Object { etag: None, modified: None, ..marked.clone() };
+    let other = Object { etag: Some("\"other\"".into()), ..marked.clone() };
+    for (before, after, allow_unversioned, asked, told) in [
+        (&marked, &marked, false, "bytes=1000-65535", ""),
+        (&unmarked, &unmarked, true, "bytes=1000-65535", ""),
+        (&unmarked, &marked, false, "bytes=0-65535", ""),
+        (&marked, &other, false, "bytes=1000-65535", "replaced"),
+    ] {
+        server.put("/image", before.clone());
+        server.requests();
+        let inside = Arc::clone(&server);
+        let after = after.clone();
+        let was_cut = Mutex::new(false);
+        server.misbehave(move |request, _| {
+            let is_of_end = request.header("range").is_some_and(|range| range.starts_with("bytes=-"));
+            if !is_of_end && !std::mem::replace(&mut *was_cut.lock().unwrap(), true) {
+                return Act::Cut(1000);
+            }
+            if !is_of_end {
+                inside.put("/image", after.clone());
+            }
+            Act::Right
+        });
+        let options = options().set(|all| all.allow_unversioned = allow_unversioned);
+        let opened = RemoteObject::open(&server.url("/image"), &options);
+        server.misbehave(|_, _| Act::Right);
+        let requests = server.requests();
+        let ranges = requests.iter().filter_map(|request| request.header("range"));
+        let of_begin: Vec<&str> = ranges.filter(|range| !range.starts_with("bytes=-")).collect();
+        assert_eq!(of_begin, ["bytes=0-65535", asked]);
+        match opened {
+            Ok(remote) => assert!(told.is_empty() && all(&remote).unwrap() == *marked.bytes),
+            Err(error) => assert!(!told.is_empty() && error.to_string().contains(told), "{error}"),
+        }
+    }
 }
 
 #[test]

@@ -71,6 +71,39 @@ fn tags_and_digests_lead_to_the_layer() {
 }
 
 #[test]
+fn refusals_say_what_to_do() {
+    let (server, _) = registry();
+    let address = format!("oci://{}/team/root:v1", server.address());
+    let with_login = address.replace("oci://", "oci://me:wrong@");
+    let basic = ("WWW-Authenticate", "Basic realm=\"x\"".to_owned());
+    let bearer = ("WWW-Authenticate", format!("Bearer realm=\"{}\"", server.url("/token")));
+    for (refusal, address, told) in [
+        (Act::Status(401, vec![], String::new()), &address, "gives no access without a login; log in with"),
+        (
+            Act::Status(401, vec![basic.clone()], String::new()),
+            &address,
+            "gives no access without a login; log in with",
+        ),
+        (Act::Status(401, vec![basic], String::new()), &with_login, "refused the login to the registry; log in again"),
+        (
+            Act::Status(401, vec![bearer], String::new()),
+            &address,
+            "/token answered 410 Gone to the request for a token",
+        ),
+        (Act::Status(403, vec![], String::new()), &with_login, "answered 403 Forbidden; log in with"),
+        (Act::Status(302, vec![("Location", "/v2".into())], String::new()), &address, "more than 5 times; check the"),
+    ] {
+        let shown = format!("{refusal:?}");
+        server.misbehave(move |request, _| match request.path.starts_with("/token") {
+            true => Act::Status(410, vec![], String::new()),
+            false => refusal.clone(),
+        });
+        let said = read(address, &[]);
+        assert!(said.contains(told) && !said.contains("wrong"), "{shown}: {said}");
+    }
+}
+
+#[test]
 fn what_a_digest_does_not_prove_is_refused() {
     let (server, layer) = registry();
     let address = server.address();

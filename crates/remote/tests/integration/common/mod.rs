@@ -51,6 +51,8 @@ pub enum Act {
     Status(u16, Vec<(&'static str, String)>, String),
     /// The right answer until so many bytes of the body are sent, then the connection is closed.
     Cut(usize),
+    /// The right answer in one chunk, without the last chunk, which marks the end.
+    Endless,
     /// The right headers, and then nothing for so long.
     Stall(Duration),
     /// The right headers, and then a byte each time.
@@ -244,7 +246,11 @@ impl Shared {
             Act::WholeUntold => close = true,
             _ => {}
         }
-        if !close {
+        if matches!(act, Act::Endless) {
+            head.push_str("Transfer-Encoding: chunked\r\n");
+            body = [format!("{:x}\r\n", body.len()).as_bytes(), &body, b"\r\n"].concat();
+            close = true;
+        } else if !close {
             head.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
