@@ -10,8 +10,6 @@ use packfs_blocks::Progress;
 use packfs_image::build::AnyOptions;
 use packfs_image::name::display;
 use packfs_image::sink::compress::{StreamCompression, compressed};
-use packfs_image::tree::WhiteoutPolicy;
-use packfs_image::{BuildRequest, Codec};
 
 use crate::destination::{
     DestinationOptions, ImageDestination, RECIPE, SOURCE_DIFF_ID, TAR_RECORD, set_tar_record, tar_record_of,
@@ -19,7 +17,7 @@ use crate::destination::{
 use crate::digest::BlobDigest;
 use crate::documents::{Descriptor, EROFS_LAYER, SQUASHFS_LAYER};
 use crate::error::{Error, Result};
-use crate::layer::{ConvertedLayer, LayerWarnings, build_layer, open_image};
+use crate::layer::{ConvertedLayer, LayerWarnings, build_flattened, build_layer, decompress_layer, open_image};
 use crate::parallel::for_each_layer;
 use crate::rewritten::{ConvertedImage, RewrittenPlatform, rewrite_images};
 use crate::source::{ContainerSource, SourceLayer, SourcePlatform};
@@ -146,7 +144,7 @@ pub fn convert(
     let converted = ConversionResult { images: rewritten.manifests, ..conversion.converted };
     // Committed after the last image, so that a layout never lists what is not complete.
     packfs_image::Error::unless_cancelled(progress)?;
-    layout.commit(rewritten.listed)?;
+    layout.commit(rewritten.index)?;
     Ok(converted)
 }
 
@@ -274,34 +272,20 @@ impl RunningConversion<'_> {
         Ok(RewrittenPlatform { config, platform, layers })
     }
 
-    /// Builds one image of all layers, with nothing in it that a layer deletes. Each layer first becomes an image
-    /// without compression: what a later layer replaces is then never packed.
+    /// Builds one image of all layers, with nothing in it that a layer deletes.
     fn build_flat(&mut self, layers: &[SourceLayer]) -> Result<Descriptor> {
         // Each flattened image is noted as a layer, so the number tells its work files from those of others.
         let number = self.converted.layers.len();
-        let mut plain = packfs_image::erofs::ErofsOptions::default();
-        // Nothing that takes time: this image is read once.
-        plain.features = packfs_image::erofs::Features::empty();
-        let mut plain = AnyOptions::Erofs(plain);
-        plain.common_mut().codec = Codec::None.into();
-        plain.common_mut().threads = self.options.target.common().threads;
-        plain.common_mut().memory = self.options.target.common().memory;
         let path_of = |layer: usize| self.layout.work_path(&format!("plain-{number}-{layer}"));
+        let files: Vec<PathBuf> = (0..layers.len()).map(path_of).collect();
         let sizes: Vec<u64> = layers.iter().map(|layer| layer.bytes.size).collect();
-        let warnings = for_each_layer(&sizes, &plain, |layer, plain| {
-            let warnings = build_layer(&layers[layer], &path_of(layer), plain, self.progress)?;
-            Ok(LayerWarnings { layer: layers[layer].name.clone(), warnings })
-        })?;
-        let mut request = BuildRequest::new(self.options.target.clone());
-        request.sources = (0..layers.len()).map(path_of).collect::<Vec<PathBuf>>();
-        // Whiteouts are applied here, and none may stay in an image that has no layer below.
-        request.layers = true;
-        request.whiteouts = WhiteoutPolicy::StripOverlay;
+        let target = &self.options.target;
+        for_each_layer(&sizes, target, |layer, _| decompress_layer(&layers[layer], &files[layer], self.progress))?;
         let path = self.layout.work_path(&format!("flat-{number}"));
-        request.build(&path, self.progress)?;
+        let warnings = build_flattened(layers, &files, &path, target, self.progress)?;
         // Before the next image is flattened, as they take as much room as the unpacked layers.
-        for layer in &request.sources {
-            std::fs::remove_file(layer).map_err(crate::Error::io("cannot remove", layer))?;
+        for file in &files {
+            std::fs::remove_file(file).map_err(crate::Error::io("cannot remove", file))?;
         }
         let descriptor = self.layout.add_file(&path, self.options.media_type())?;
         // No archive has this image, so the digest is made of those of all archives.
@@ -309,7 +293,8 @@ impl RunningConversion<'_> {
         let source_bytes = layers.iter().map(|layer| layer.bytes.size).sum();
         let built = BuiltLayer { descriptor, warnings: None, is_reused: false };
         self.note_layer(BlobDigest::of(chain.join(" ").as_bytes()), source_bytes, &built);
-        self.converted.warnings.extend(warnings);
+        let layer = layers.last().map(|layer| layer.name.clone()).unwrap_or_default();
+        self.converted.warnings.push(LayerWarnings { layer, warnings });
         Ok(built.descriptor)
     }
 }
@@ -317,10 +302,7 @@ impl RunningConversion<'_> {
 /// Returns a layer's descriptor with the annotations that it has in the source, besides its own.
 fn with_annotations(built: &Descriptor, layer: &SourceLayer) -> Descriptor {
     let mut descriptor = built.clone();
-    for (name, value) in &layer.annotations {
-        // packfs's own come first: those of the source belong to another blob.
-        descriptor.annotations.entry(name.clone()).or_insert_with(|| value.clone());
-    }
+    descriptor.annotations.extend(layer.foreign_annotations());
     descriptor
 }
 

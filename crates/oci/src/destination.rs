@@ -92,8 +92,8 @@ pub(crate) trait ImageDestination: Sync {
     /// Adds a configuration, a manifest or an index.
     fn add_document(&self, bytes: &[u8], media_type: &str) -> Result<Descriptor>;
 
-    /// Lists images and lets them appear.
-    fn commit(self: Box<Self>, images: Vec<Descriptor>) -> Result<()>;
+    /// Lets the images of an index appear. A layout that exists already takes nothing else of the index.
+    fn commit(self: Box<Self>, index: Index) -> Result<()>;
 }
 
 /// Finds the layers of images, whose documents `read` returns.
@@ -113,9 +113,12 @@ pub(crate) fn find_known_layers(images: Vec<Descriptor>, read: impl Fn(&Descript
             waiting.extend(serde_json::from_slice::<Index>(&bytes).into_iter().flat_map(|index| index.manifests));
             continue;
         }
-        for layer in serde_json::from_slice::<Manifest>(&bytes).into_iter().flat_map(|manifest| manifest.layers) {
+        for mut layer in serde_json::from_slice::<Manifest>(&bytes).into_iter().flat_map(|manifest| manifest.layers) {
             let note = |name: &str| layer.annotations.get(name).cloned();
             if let (Some(diff_id), Some(recipe)) = (note(SOURCE_DIFF_ID), note(RECIPE)) {
+                // Others are of that image, and not of the layer in every image.
+                layer.annotations.retain(|name, _| name.starts_with(OWN_ANNOTATIONS));
+                layer.others.clear();
                 known.insert((diff_id, recipe), layer);
             }
         }

@@ -52,6 +52,28 @@ impl Descriptor {
             others: Map::new(),
         }
     }
+
+    /// Returns what is still true when the blob becomes another one.
+    pub(crate) fn kept_fields(&self) -> KeptFields {
+        let mut others = self.others.clone();
+        // Where else the old blob is found, and its bytes.
+        others.remove("urls");
+        others.remove("data");
+        KeptFields { annotations: self.annotations.clone(), others }
+    }
+
+    /// Adds fields of the descriptor in whose place this one comes.
+    pub(crate) fn add_fields(&mut self, kept: KeptFields) {
+        self.annotations.extend(kept.annotations);
+        self.others.extend(kept.others);
+    }
+}
+
+/// Fields of a document or a descriptor that a conversion does not replace, such as the type of an artifact.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeptFields {
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) others: Map<String, Value>,
 }
 
 /// Operating system and architecture of an image.
@@ -65,6 +87,9 @@ pub struct Platform {
     /// Variant of the architecture, such as `v7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
+    /// Version of the operating system.
+    #[serde(rename = "os.version", default, skip_serializing_if = "Option::is_none")]
+    pub os_version: Option<String>,
     /// What the operating system needs.
     #[serde(rename = "os.features", default, skip_serializing_if = "Vec::is_empty")]
     pub os_features: Vec<String>,
@@ -81,14 +106,20 @@ impl Platform {
             None => None,
         };
         // Anything after the variant makes it no platform at all, instead of another one than was meant.
-        parts.next().is_none().then_some(Platform { architecture, os, variant, os_features: Vec::new() })
+        let platform = Platform { architecture, os, variant, os_version: None, os_features: Vec::new() };
+        parts.next().is_none().then_some(platform)
     }
 
     /// The platform of this machine.
     pub(crate) fn of_this_machine() -> Self {
-        let architecture = container_architecture();
-        // Layers run in containers of Linux, whatever the system that makes them.
-        Platform { architecture: architecture.into(), os: "linux".into(), variant: None, os_features: Vec::new() }
+        Platform {
+            architecture: container_architecture().into(),
+            // Layers run in containers of Linux, whatever the system that makes them.
+            os: "linux".into(),
+            variant: None,
+            os_version: None,
+            os_features: Vec::new(),
+        }
     }
 
     /// Returns true if an image for `self` is meant by `wanted`, which may leave the variant open.
@@ -102,6 +133,7 @@ impl Platform {
         let mut platform = self.clone();
         if let Some(config) = config {
             platform.variant = platform.variant.or(config.variant);
+            platform.os_version = platform.os_version.or(config.os_version);
             if platform.os_features.is_empty() {
                 platform.os_features = config.os_features;
             }
@@ -141,6 +173,8 @@ pub(crate) struct Manifest {
     pub(crate) layers: Vec<Descriptor>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: BTreeMap<String, String>,
+    #[serde(flatten)]
+    pub(crate) others: Map<String, Value>,
 }
 
 /// List of manifests.
@@ -158,14 +192,9 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    pub(crate) fn new(manifests: Vec<Descriptor>) -> Self {
-        Index {
-            schema_version: 2,
-            media_type: INDEX.into(),
-            manifests,
-            annotations: BTreeMap::new(),
-            others: Map::new(),
-        }
+    pub(crate) fn new(manifests: Vec<Descriptor>, kept: KeptFields) -> Self {
+        let KeptFields { annotations, others } = kept;
+        Index { schema_version: 2, media_type: INDEX.into(), manifests, annotations, others }
     }
 }
 
@@ -200,6 +229,7 @@ impl ImageConfig {
             architecture: text("architecture")?.into(),
             os: text("os")?.into(),
             variant: text("variant").map(Into::into),
+            os_version: text("os.version").map(Into::into),
             os_features: self.os_features(),
         })
     }

@@ -13,7 +13,7 @@ use packfs_image::sink::compress::{StreamCompression, compressed};
 use packfs_image::sink::tar;
 use packfs_image::source::decompress;
 
-use crate::destination::{DestinationOptions, ImageDestination, OWN_ANNOTATIONS, SOURCE_DIFF_ID, tar_record_of};
+use crate::destination::{DestinationOptions, ImageDestination, SOURCE_DIFF_ID, tar_record_of};
 use crate::digest::{BlobDigest, BlobHasher, hash_all};
 use crate::documents::{Descriptor, TAR_LAYER};
 use crate::error::{Error, Result};
@@ -164,7 +164,7 @@ pub fn export(
     let rewritten = rewrite_images(source, &*layout, |found| export.export_platform(found))?;
     let exported = ExportResult { images: rewritten.manifests, ..export.exported };
     packfs_image::Error::unless_cancelled(progress)?;
-    layout.commit(rewritten.listed)?;
+    layout.commit(rewritten.index)?;
     Ok(exported)
 }
 
@@ -213,8 +213,7 @@ impl RunningExport<'_> {
         let number = self.archives.len();
         let mut archive = self.write_layer(layer, number)?;
         // Its own annotations tell of an image, which the layer no longer is.
-        let foreign = layer.annotations.iter().filter(|(name, _)| !name.starts_with(OWN_ANNOTATIONS));
-        archive.descriptor.annotations = foreign.map(|(name, value)| (name.clone(), value.clone())).collect();
+        archive.descriptor.annotations = layer.foreign_annotations().collect();
         self.archives.insert(key, archive.clone());
         Ok(archive)
     }

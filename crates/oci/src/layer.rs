@@ -1,6 +1,7 @@
 //! One layer: a tar archive that is verified while it becomes an image.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +17,9 @@ use crate::digest::{BlobDigest, BlobHasher, hash_all};
 use crate::error::{Error, Result};
 use crate::files::FileBytes;
 use crate::source::SourceLayer;
+
+/// Bytes that are copied at a time: more than a pipe holds, and few enough to stay in the cache of a processor.
+const COPY_LEN: usize = 256 << 10;
 
 /// A layer of a converted image.
 #[derive(Debug, Clone)]
@@ -47,7 +51,10 @@ pub(crate) fn build_layer(
     }
     let summary = options.build(target, progress, |store| {
         let mut tree = Tree::default();
-        scan_verified(layer, &mut tree, store)?;
+        read_verified(layer, |contents| {
+            let archive = archive::from_stream(contents, &layer.name, archive::Options::default())?;
+            scan_whole(archive, &layer.name, &mut tree, store)
+        })?;
         // After all members: a whiteout may come before what it hides.
         WhiteoutPolicy::Overlay.apply(&mut tree)?;
         Ok(Plan { tree, order: Vec::new() })
@@ -55,16 +62,91 @@ pub(crate) fn build_layer(
     Ok(summary.warnings)
 }
 
-/// Lists a layer into a tree; fails unless its bytes have the digests that the image names.
-fn scan_verified(layer: &SourceLayer, tree: &mut Tree, store: &mut dyn Store) -> packfs_image::Result<()> {
+/// Builds one image of layers at `target`, the lowest first, with nothing in it that a layer deletes. Each layer is in a file
+/// without compression, as [`decompress_layer`] writes it: what a later layer replaces is then never packed.
+pub(crate) fn build_flattened(
+    layers: &[SourceLayer],
+    files: &[PathBuf],
+    target: &Path,
+    options: &AnyOptions,
+    progress: &Progress,
+) -> Result<Warnings> {
+    let summary = options.build(target, progress, |store| {
+        let mut tree = Tree::default();
+        for (layer, file) in layers.iter().zip(files) {
+            // Marks for deleted files act at once, as when layers are unpacked one over the other.
+            tree.begin_layer(WhiteoutPolicy::Strip);
+            let bytes = FileAt::open(file, 0).map_err(ImageError::io("cannot open", file))?;
+            let archive = archive::from_bytes(Arc::new(bytes), &layer.name, archive::Options::default())?;
+            scan_whole(archive, &layer.name, &mut tree, store)?;
+        }
+        WhiteoutPolicy::Strip.apply(&mut tree)?;
+        // There is no layer below, so those of overlayfs have nothing to hide.
+        WhiteoutPolicy::StripOverlay.apply(&mut tree)?;
+        Ok(Plan { tree, order: Vec::new() })
+    })?;
+    Ok(summary.warnings)
+}
+
+/// Writes a layer to a file without compression; fails unless its bytes have the digests that the image names.
+pub(crate) fn decompress_layer(layer: &SourceLayer, target: &Path, progress: &Progress) -> Result<()> {
+    let mut file = File::create(target).map_err(Error::io("cannot create", target))?;
+    read_verified(layer, |contents| copy_contents(contents, layer, &mut file, target, progress))?;
+    Ok(())
+}
+
+/// Copies the decompressed bytes of a layer, until it is cancelled.
+fn copy_contents(
+    contents: Box<dyn Read + Send>,
+    layer: &SourceLayer,
+    file: &mut File,
+    target: &Path,
+    progress: &Progress,
+) -> packfs_image::Result<()> {
+    let mut contents = contents;
+    let mut buffer = vec![0; COPY_LEN];
+    loop {
+        ImageError::unless_cancelled(progress)?;
+        let len = contents.read(&mut buffer).map_err(ImageError::io("cannot read", &layer.name))?;
+        if len == 0 {
+            return Ok(());
+        }
+        file.write_all(&buffer[..len]).map_err(ImageError::io("cannot write", target))?;
+    }
+}
+
+/// Lists an archive; fails if it cannot be listed as a whole.
+fn scan_whole(
+    archive: Box<dyn Source>,
+    name: &Path,
+    tree: &mut Tree,
+    store: &mut dyn Store,
+) -> packfs_image::Result<()> {
+    let mut archive = archive;
+    archive.scan(tree, store)?;
+    match archive.left_out().first() {
+        None => Ok(()),
+        // A layer with a file missing would be a different one, and nobody reads warnings of containers.
+        Some(reason) => {
+            let advice = "if a lower layer has the file, make one layer of all (`--flatten`)";
+            Err(ImageError::Unsupported(format!("{}: {reason}; {advice}", display(name))))
+        }
+    }
+}
+
+/// Calls `read` with the decompressed bytes of a layer; fails unless its bytes have the digests that the image names.
+fn read_verified(
+    layer: &SourceLayer,
+    read: impl FnOnce(Box<dyn Read + Send>) -> packfs_image::Result<()>,
+) -> packfs_image::Result<()> {
     let damaged = |why: String| ImageError::Damaged { path: layer.name.clone(), why };
     let stored = layer.bytes.open().map_err(|error| error.into_image_error(&layer.name))?;
     let stored = SharedReader::new(HashedReader::new(stored, layer.digest.as_ref()));
-    let scanned = scan_archive(layer, stored.clone(), tree, store);
-    if let Err(error) = &scanned
+    let hashed = hash_contents(layer, stored.clone(), read);
+    if let Err(error) = &hashed
         && !shows_damage(error)
     {
-        return scanned.map(drop);
+        return hashed.map(drop);
     }
     // What follows the compressed archive belongs to the blob. And damage is best told by the digest, wherever it
     // shows.
@@ -75,7 +157,7 @@ fn scan_verified(layer: &SourceLayer, tree: &mut Tree, store: &mut dyn Store) ->
     {
         return Err(damaged(format!("its bytes do not have the digest {expected}, but {found}")));
     }
-    let found = scanned?;
+    let found = hashed?;
     drained.map_err(ImageError::io("cannot read", &layer.name))?;
     if found != layer.diff_id {
         let expected = &layer.diff_id;
@@ -90,16 +172,15 @@ fn shows_damage(error: &ImageError) -> bool {
     OnError::Skip.skips(error)
 }
 
-/// Lists the archive in `stored`; returns its digest without compression.
-fn scan_archive(
+/// Calls `read` with the decompressed bytes of a layer; returns the digest of all of them.
+fn hash_contents(
     layer: &SourceLayer,
     stored: SharedReader,
-    tree: &mut Tree,
-    store: &mut dyn Store,
+    read: impl FnOnce(Box<dyn Read + Send>) -> packfs_image::Result<()>,
 ) -> packfs_image::Result<BlobDigest> {
     let contents = decompress::reader(Box::new(stored), &layer.name)?;
     let contents = SharedReader::new(HashedReader::new(contents, Some(&layer.diff_id)));
-    archive::from_stream(Box::new(contents.clone()), &layer.name, archive::Options::default())?.scan(tree, store)?;
+    read(Box::new(contents.clone()))?;
     // The digest counts all bytes, also those past the end of the archive.
     contents.drain().map_err(ImageError::io("cannot read", &layer.name))?;
     contents.into_digest().ok_or_else(|| ImageError::Misuse("a layer was hashed twice".into()))
@@ -185,7 +266,7 @@ pub(crate) fn hash_file(path: &Path) -> Result<(BlobDigest, u64)> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LayerWarnings {
-    /// The layer.
+    /// The layer; of a flattened image, its last one.
     pub layer: PathBuf,
     /// Its warnings.
     pub warnings: Warnings,

@@ -106,10 +106,10 @@ impl LayoutWriter {
         }
     }
 
-    fn commit_new(self, images: Vec<Descriptor>) -> Result<()> {
+    fn commit_new(self, index: &Index) -> Result<()> {
         let layout = self.staging.path().join(LAYOUT);
         write_file(&layout.join(MARK), VERSION.as_bytes())?;
-        write_file(&layout.join("index.json"), &to_json(&Index::new(images)))?;
+        write_file(&layout.join("index.json"), &to_json(index))?;
         // From the inside out, so that no directory names what is not on the disk.
         for dir in [BLOBS, "blobs", "."] {
             sync_dir(&layout.join(dir))?;
@@ -119,16 +119,17 @@ impl LayoutWriter {
         sync_dir(self.staging.path().parent().unwrap_or(Path::new(".")))
     }
 
-    fn commit_into_existing(self, images: Vec<Descriptor>) -> Result<()> {
+    fn commit_into_existing(self, mut new: Index) -> Result<()> {
         // Of two programs that add to a layout at the same time, none loses the images of the other.
         let lock = File::open(&self.target).map_err(Error::io("cannot open", &self.target))?;
         // Without locks, as on some network file systems, one program at a time has to write.
         let _ = flock(&lock, FlockOperation::LockExclusive);
         // Again, as another program may have made it a layout meanwhile.
         let existing = ExistingTarget::find(&self.target)?;
+        let images = std::mem::take(&mut new.manifests);
         let mut index = match existing {
             ExistingTarget::Layout => self.read_index()?,
-            ExistingTarget::EmptyDir | ExistingTarget::Nothing => Index::new(Vec::new()),
+            ExistingTarget::EmptyDir | ExistingTarget::Nothing => new,
         };
         self.refuse_listed(&index, images.iter().filter_map(name_of))?;
         // Blobs before the index that names them.
@@ -208,10 +209,10 @@ impl ImageDestination for LayoutWriter {
         Ok(Descriptor::new(media_type, digest, bytes.len() as u64))
     }
 
-    fn commit(self: Box<Self>, images: Vec<Descriptor>) -> Result<()> {
+    fn commit(self: Box<Self>, index: Index) -> Result<()> {
         match self.existing {
-            ExistingTarget::Nothing => self.commit_new(images),
-            ExistingTarget::EmptyDir | ExistingTarget::Layout => self.commit_into_existing(images),
+            ExistingTarget::Nothing => self.commit_new(&index),
+            ExistingTarget::EmptyDir | ExistingTarget::Layout => self.commit_into_existing(index),
         }
     }
 }

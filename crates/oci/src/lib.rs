@@ -1,8 +1,8 @@
 //! Container images whose layers the kernel mounts.
 //!
 //! - [`ContainerSource`]: images in OCI layouts, in archives of `docker save`, or made of tar layers.
-//! - [`convert`]: writes a layout in which every layer is an EROFS or SquashFS image.
-//! - [`export`]: writes a layout in which every layer is a tar archive again.
+//! - [`convert()`]: writes a layout in which every layer is an EROFS or SquashFS image.
+//! - [`export()`]: writes a layout in which every layer is a tar archive again.
 //! - [`LayerStack`]: writes the metadata of EROFS layers as one image, which refers to them.
 //! - [`fill_cache`]: builds the images that containerd's EROFS snapshotter takes instead of unpacking layers.
 //!

@@ -7,7 +7,7 @@ use packfs_remote::{Manifest, RemoteOptions, Repository};
 
 use crate::destination::{ImageDestination, KnownLayers, find_known_layers};
 use crate::digest::BlobDigest;
-use crate::documents::{Descriptor, INDEXES, MANIFEST};
+use crate::documents::{Descriptor, INDEXES, Index, MANIFEST};
 use crate::error::{Error, Result};
 use crate::files::FileSet;
 use crate::layer::hash_file;
@@ -135,10 +135,11 @@ impl ImageDestination for RegistryWriter {
         Ok(Descriptor::new(media_type, digest, len))
     }
 
-    fn commit(self: Box<Self>, images: Vec<Descriptor>) -> Result<()> {
+    fn commit(self: Box<Self>, index: Index) -> Result<()> {
         // There is one: `check_names` refused all others.
-        for image in images {
-            let missing = || Error::damaged(&image.digest, "the registry has lost it");
+        for image in index.manifests {
+            let lost = || format!("the registry took the manifest {}, and does not have it: try again", image.digest);
+            let missing = || Error::damaged(self.repository.name(), lost());
             // Sent once more under the tag: registries have no call that gives an existing manifest a name.
             let sent = self.repository.manifest(&image.digest.to_string())?.ok_or_else(missing)?;
             self.repository.push_manifest(&self.tag, &image.media_type, &sent.bytes)?;

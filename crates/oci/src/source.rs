@@ -1,9 +1,9 @@
 //! Container images to convert: in an OCI layout, in an archive of `docker save`, or made of tar layers.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use packfs_image::name::display;
 use packfs_image::source::decompress;
 use serde::Deserialize;
 
-use crate::destination::tar_record_of;
+use crate::destination::{OWN_ANNOTATIONS, tar_record_of};
 use crate::digest::{BlobDigest, hash_all};
 use crate::documents::{
-    Descriptor, EROFS_LAYER, INDEXES, ImageConfig, Index, Manifest, Platform, REF_NAME, SQUASHFS_LAYER, TAR_LAYER,
+    Descriptor, EROFS_LAYER, INDEXES, ImageConfig, Index, KeptFields, Manifest, Platform, REF_NAME, SQUASHFS_LAYER,
+    TAR_LAYER,
 };
 use crate::error::{Error, Result};
 use crate::files::{FileBytes, FileSet};
@@ -86,15 +87,22 @@ packfs_blocks::options!(SourceOptions);
 #[derive(Debug)]
 pub struct ContainerSource {
     pub(crate) images: Vec<SourceImage>,
+    /// Fields of the `index.json`.
+    pub(crate) layout: KeptFields,
+    /// Digests of the documents and layers, which a conversion replaces.
+    pub(crate) digests: BTreeSet<BlobDigest>,
 }
 
 /// An image for one platform or more.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SourceImage {
     pub(crate) name: Option<String>,
+    /// Fields of its entry in the `index.json`.
+    pub(crate) entry: KeptFields,
     /// True if an index lists the platforms.
     pub(crate) is_index: bool,
-    pub(crate) annotations: BTreeMap<String, String>,
+    /// Fields of that index.
+    pub(crate) index: KeptFields,
     pub(crate) platforms: Vec<Arc<SourcePlatform>>,
     /// Platforms that are not wanted, for messages.
     others: Vec<Platform>,
@@ -102,7 +110,7 @@ pub(crate) struct SourceImage {
 
 impl SourceImage {
     fn new(name: Option<String>) -> Self {
-        SourceImage { name, is_index: false, annotations: BTreeMap::new(), platforms: Vec::new(), others: Vec::new() }
+        SourceImage { name, ..SourceImage::default() }
     }
 
     /// Notes a platform that is not among those `wanted`; returns true if it is one of them.
@@ -122,8 +130,27 @@ impl SourceImage {
 pub(crate) struct SourcePlatform {
     pub(crate) platform: Platform,
     pub(crate) config: ImageConfig,
-    pub(crate) annotations: BTreeMap<String, String>,
+    /// Fields of the entry in the index.
+    pub(crate) entry: KeptFields,
+    /// Fields of the manifest.
+    pub(crate) manifest: KeptFields,
+    /// Fields of the manifest's entry for the configuration.
+    pub(crate) config_entry: KeptFields,
     pub(crate) layers: Vec<SourceLayer>,
+}
+
+impl SourcePlatform {
+    /// Makes a platform without a manifest.
+    fn new(platform: Platform, config: ImageConfig, layers: Vec<SourceLayer>) -> Self {
+        SourcePlatform {
+            platform,
+            config,
+            entry: KeptFields::default(),
+            manifest: KeptFields::default(),
+            config_entry: KeptFields::default(),
+            layers,
+        }
+    }
 }
 
 /// A tar archive, possibly compressed.
@@ -145,6 +172,12 @@ impl SourceLayer {
     /// Makes a layer without documents of its own.
     fn new(name: PathBuf, bytes: FileBytes, diff_id: BlobDigest) -> Self {
         SourceLayer { name, bytes, digest: None, diff_id, annotations: BTreeMap::new(), tar_record: None }
+    }
+
+    /// Returns the annotations that packfs did not write: its own tell of this blob.
+    pub(crate) fn foreign_annotations(&self) -> impl Iterator<Item = (String, String)> {
+        let foreign = self.annotations.iter().filter(|(name, _)| !name.starts_with(OWN_ANNOTATIONS));
+        foreign.map(|(name, value)| (name.clone(), value.clone()))
     }
 
     /// Copies the blob to `path`; returns the layer with the copy in its place. Fails if its digest is another one.
@@ -200,12 +233,12 @@ impl ContainerSource {
     }
 
     /// Keeps the images that are wanted; fails if one of them has no wanted platform.
-    fn choose(self, source_name: &Path, options: &SourceOptions) -> Result<Self> {
+    fn choose(mut self, source_name: &Path, options: &SourceOptions) -> Result<Self> {
         let no_match = |wanted: String, available: Vec<String>, nothing: &str| {
             let available = if available.is_empty() { nothing.to_owned() } else { available.join(", ") };
             Err(Error::NoMatch { source_name: source_name.to_owned(), wanted, available })
         };
-        let mut images = self.images;
+        let images = &mut self.images;
         if let Some(wanted) = &options.image {
             let names = images.iter().filter_map(|image| image.name.clone()).collect();
             images.retain(|image| image.name.as_ref() == Some(wanted));
@@ -227,7 +260,12 @@ impl ContainerSource {
             let available = image.others.iter().map(Platform::to_string).collect();
             return no_match(format!("for {}", wanted.join(" or ")), available, "no platforms");
         }
-        Ok(ContainerSource { images })
+        Ok(self)
+    }
+
+    /// Makes a source whose documents have no digests.
+    fn of_images(images: Vec<SourceImage>) -> Self {
+        ContainerSource { images, layout: KeptFields::default(), digests: BTreeSet::new() }
     }
 
     /// Returns the names of the images.
@@ -238,7 +276,7 @@ impl ContainerSource {
     /// Returns all layers, those of several images once, in the order of the images.
     pub(crate) fn unique_layers(&self) -> Vec<&SourceLayer> {
         let mut layers: Vec<&SourceLayer> = Vec::new();
-        let mut known = std::collections::BTreeSet::new();
+        let mut known = BTreeSet::new();
         for layer in self.images.iter().flat_map(|image| &image.platforms).flat_map(|found| &found.layers) {
             if known.insert(&layer.diff_id) {
                 layers.push(layer);
@@ -295,6 +333,7 @@ fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSour
     let mut layers = Vec::new();
     for path in paths {
         let bytes = FileBytes::of_file(path)?.ok_or_else(|| missing_file(path))?;
+        check_archive(path, &bytes)?;
         let diff_id =
             hash_all(decompress::reader(bytes.open()?, path)?, None).map_err(Error::io("cannot read", path))?;
         layers.push(SourceLayer::new(path.clone(), bytes, diff_id));
@@ -307,8 +346,34 @@ fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSour
     let diff_ids: Vec<BlobDigest> = layers.iter().map(|layer| layer.diff_id.clone()).collect();
     let config = ImageConfig::of_layers(&platform, &diff_ids);
     let mut image = SourceImage::new(None);
-    image.platforms.push(Arc::new(SourcePlatform { platform, config, annotations: BTreeMap::new(), layers }));
-    Ok(ContainerSource { images: vec![image] })
+    image.platforms.push(Arc::new(SourcePlatform::new(platform, config, layers)));
+    Ok(ContainerSource::of_images(vec![image]))
+}
+
+/// Fails for files that would become an empty layer unnoticed: zeros, which end an archive, and then other bytes. Images
+/// of EROFS, ext4 and other file systems are like that.
+fn check_archive(path: &Path, bytes: &FileBytes) -> Result<()> {
+    let mut contents = decompress::reader(bytes.open()?, path)?;
+    let mut read = |len: u64| {
+        let mut part = Vec::new();
+        let read = contents.by_ref().take(len).read_to_end(&mut part);
+        read.map_err(Error::io("cannot read", path)).map(|_| part)
+    };
+    let is_zero = |part: &[u8]| part.iter().all(|byte| *byte == 0);
+    // The header of the first member.
+    if !is_zero(&read(512)?) {
+        return Ok(());
+    }
+    loop {
+        let part = read(256 << 10)?;
+        if part.is_empty() {
+            return Ok(());
+        }
+        if !is_zero(&part) {
+            let why = "no tar layer, but zeros and then other bytes, as in the image of a file system";
+            return Err(Error::unsupported(display(path), why));
+        }
+    }
 }
 
 /// An image in the manifest of `docker save`.
@@ -328,11 +393,13 @@ struct OpenSource<'o> {
     options: &'o SourceOptions,
     /// Bytes of documents that may still be read.
     bytes_left: Cell<u64>,
+    /// Digests of the documents and layers so far.
+    digests: RefCell<BTreeSet<BlobDigest>>,
 }
 
 impl<'o> OpenSource<'o> {
     fn new(files: FileSet, options: &'o SourceOptions) -> Self {
-        OpenSource { files, options, bytes_left: Cell::new(ALL_DOCUMENTS_MAX) }
+        OpenSource { files, options, bytes_left: Cell::new(ALL_DOCUMENTS_MAX), digests: RefCell::default() }
     }
 
     /// Counts a document or an entry of a list; fails if there are too many.
@@ -346,7 +413,7 @@ impl<'o> OpenSource<'o> {
         Ok(())
     }
 
-    fn read_layout(&self) -> Result<ContainerSource> {
+    fn read_layout(self) -> Result<ContainerSource> {
         let name = self.files.name_of("index.json");
         let no_layout = || {
             let why = "no OCI layout: it has no index.json; give a layout, an archive of docker save, or tar layers";
@@ -364,25 +431,27 @@ impl<'o> OpenSource<'o> {
             }
             images.push(self.read_image(descriptor, name)?);
         }
-        Ok(ContainerSource { images })
+        let layout = KeptFields { annotations: index.annotations, others: index.others };
+        Ok(ContainerSource { images, layout, digests: self.digests.into_inner() })
     }
 
     fn read_image(&self, descriptor: &Descriptor, name: Option<String>) -> Result<SourceImage> {
         let mut image = SourceImage::new(name);
+        image.entry = descriptor.kept_fields();
         image.is_index = INDEXES.contains(&descriptor.media_type.as_str());
         self.read_manifests(descriptor, 0, &mut image)?;
         Ok(image)
     }
 
     #[cfg(feature = "remote")]
-    fn read_registry(&self) -> Result<ContainerSource> {
+    fn read_registry(self) -> Result<ContainerSource> {
         let FileSet::Registry { repository, .. } = &self.files else { unreachable!("the source is a registry") };
         let found = crate::registry::read_manifest(repository)?;
         let descriptor = Descriptor::new(&found.media_type, BlobDigest::of(&found.bytes), found.bytes.len() as u64);
         let mut image = SourceImage::new(repository.tag());
         image.is_index = INDEXES.contains(&found.media_type.as_str());
         self.take_manifests(&descriptor, &found.bytes, 0, &mut image)?;
-        Ok(ContainerSource { images: vec![image] })
+        Ok(ContainerSource { digests: self.digests.into_inner(), ..ContainerSource::of_images(vec![image]) })
     }
 
     /// Reads the manifest that a descriptor names, or those of an index.
@@ -400,7 +469,8 @@ impl<'o> OpenSource<'o> {
         depth: usize,
         image: &mut SourceImage,
     ) -> Result<()> {
-        let name = descriptor.digest.to_string();
+        let name = self.files.name_of_blob(&descriptor.digest);
+        self.note_digest(&descriptor.digest);
         if !INDEXES.contains(&descriptor.media_type.as_str()) {
             let manifest: Manifest = parse(&name, bytes)?;
             return self.read_platform(descriptor, manifest, image);
@@ -409,7 +479,13 @@ impl<'o> OpenSource<'o> {
             return Err(Error::damaged(name, format!("indexes are nested more than {NESTING_MAX} deep")));
         }
         let index: Index = parse(&name, bytes)?;
-        image.annotations.extend(index.annotations);
+        if depth == 0 {
+            image.index.others = index.others;
+        }
+        // The manifests of an index in it are listed with all others: what that one says of them has no other place.
+        for (name, value) in index.annotations {
+            image.index.annotations.entry(name).or_insert(value);
+        }
         for listed in &index.manifests {
             match &listed.platform {
                 // Attestations of BuildKit: they describe an image by its digest, which a conversion changes.
@@ -420,6 +496,10 @@ impl<'o> OpenSource<'o> {
             }
         }
         Ok(())
+    }
+
+    fn note_digest(&self, digest: &BlobDigest) {
+        self.digests.borrow_mut().insert(digest.clone());
     }
 
     /// Reads a document, which has to be what its descriptor says.
@@ -434,7 +514,8 @@ impl<'o> OpenSource<'o> {
     /// Reads the configuration that a manifest names; adds it with its layers to the image if its platform is wanted.
     fn read_platform(&self, descriptor: &Descriptor, manifest: Manifest, image: &mut SourceImage) -> Result<()> {
         let bytes = self.read_found(&manifest.config, &self.files.find_blob(&manifest.config)?)?;
-        let config_name = manifest.config.digest.to_string();
+        self.note_digest(&manifest.config.digest);
+        let config_name = self.files.name_of_blob(&manifest.config.digest);
         let config = ImageConfig::parse(&bytes).map_err(|why| Error::damaged(&config_name, why))?;
         let diff_ids = config.diff_ids().map_err(|why| Error::unsupported(&config_name, why))?;
         let platform = match &descriptor.platform {
@@ -446,7 +527,7 @@ impl<'o> OpenSource<'o> {
         if !image.wants(&platform, &self.options.platforms) {
             return Ok(());
         }
-        check_layers(&descriptor.digest.to_string(), manifest.layers.len(), diff_ids.len())?;
+        check_layers(&self.files.name_of_blob(&descriptor.digest), manifest.layers.len(), diff_ids.len())?;
         let mut layers = Vec::new();
         for (descriptor, diff_id) in manifest.layers.into_iter().zip(diff_ids) {
             self.options.layer_form.check(&descriptor)?;
@@ -454,6 +535,8 @@ impl<'o> OpenSource<'o> {
             let name = self.files.name_of_blob(&descriptor.digest);
             check_size(&name, bytes.size, descriptor.size)?;
             let tar_record = self.find_tar_record(&descriptor)?;
+            self.note_digest(&descriptor.digest);
+            self.note_digest(&diff_id);
             layers.push(SourceLayer {
                 name: name.into(),
                 bytes,
@@ -463,7 +546,14 @@ impl<'o> OpenSource<'o> {
                 tar_record,
             });
         }
-        let found = SourcePlatform { platform, config, annotations: manifest.annotations, layers };
+        let found = SourcePlatform {
+            platform,
+            config,
+            entry: descriptor.kept_fields(),
+            manifest: KeptFields { annotations: manifest.annotations, others: manifest.others },
+            config_entry: manifest.config.kept_fields(),
+            layers,
+        };
         image.platforms.push(Arc::new(found));
         Ok(())
     }
@@ -501,7 +591,7 @@ impl<'o> OpenSource<'o> {
                 images.push(named);
             }
         }
-        Ok(ContainerSource { images })
+        Ok(ContainerSource::of_images(images))
     }
 
     fn read_docker_image(&self, manifest: &str, image: &DockerImage) -> Result<SourceImage> {
@@ -519,7 +609,7 @@ impl<'o> OpenSource<'o> {
             let bytes = self.files.find(path)?.ok_or_else(|| Error::damaged(&name, "the layer is missing"))?;
             layers.push(SourceLayer::new(name.into(), bytes, diff_id));
         }
-        let found = SourcePlatform { platform, config, annotations: BTreeMap::new(), layers };
+        let found = SourcePlatform::new(platform, config, layers);
         if unnamed.wants(&found.platform, &self.options.platforms) {
             unnamed.platforms.push(Arc::new(found));
         }
@@ -535,7 +625,7 @@ impl<'o> OpenSource<'o> {
 }
 
 fn parse<'b, T: Deserialize<'b>>(name: &str, bytes: &'b [u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| Error::damaged(name, error))
+    serde_json::from_slice(bytes).map_err(|error| Error::damaged(name, format!("no document of an image: {error}")))
 }
 
 fn check_size(name: &str, found: u64, declared: u64) -> Result<()> {

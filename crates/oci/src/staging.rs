@@ -32,7 +32,8 @@ impl StagingDir {
                 }
                 // A thousand leftovers are no accident: then the error is better than an endless search.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => {}
-                Err(error) => return Err(Error::io("cannot create", &path)(error)),
+                // The directory, and not the name in it, is what the user knows.
+                Err(error) => return Err(Error::io("cannot write to the directory", parent)(error)),
             }
         }
         unreachable!("the loop returns")

@@ -154,6 +154,48 @@ fn overlayfs_over_the_layers_shows_what_umoci_unpacks() {
     }
 }
 
+/// A layer of a program that lists no directories, as some that make layers without unpacking others.
+const LAYER_OF_FILES: &str = r#"
+mkdir -p base/usr/lib base/tmp base/srv/deep; ln -s usr/lib base/lib; ln -s ../usr base/srv/up; chmod 1777 base/tmp
+echo old > base/usr/lib/old; echo gone > base/srv/deep/gone
+mkdir -p top/lib top/tmp top/srv/up/share top/srv/deep
+echo old > top/lib/old; ln top/lib/old top/linked; echo new > top/lib/new; echo t > top/tmp/t; echo s > top/srv/up/share/s
+touch top/srv/deep/.wh.gone
+find base top -exec touch -h -d @1000 {} +
+tar --sort=name --owner=0 --group=0 --numeric-owner -C base -cf base.tar .
+# The first name of the hard link comes with the data, and the archive then loses it.
+tar --owner=0 --group=0 --numeric-owner -C top -cf top.tar lib/old linked lib/new tmp/t srv/up/share/s srv/deep/.wh.gone
+tar --delete -f top.tar lib/old
+mkdir expected; tar -C expected -xpf base.tar; tar -C expected -xpf top.tar
+rm expected/srv/deep/gone expected/srv/deep/.wh.gone
+"#;
+
+/// GNU tar, which follows links on the way to a file as container engines do, says what the layers are together.
+#[test]
+fn layers_without_directories_are_flattened_as_they_are_unpacked() {
+    let test = "layers_without_directories_are_flattened_as_they_are_unpacked";
+    if !have(test, "tar") || !rustix::process::geteuid().is_root() {
+        return skip(test, "tar unpacks as root");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sh(dir, &format!("set -e\nexec 2>&1\n{LAYER_OF_FILES}"));
+    let error = fail(dir, 1, &["oci", "convert", "base.tar", "top.tar", "layered"]);
+    assert!(error.contains("linked: left out, as a hard link to `lib/old`") && error.contains("--flatten"), "{error}");
+    assert!(!dir.join("layered").exists());
+    for format in ["erofs", "squashfs"] {
+        let layout = format!("flat-{format}");
+        let digests = converted(dir, &["base.tar", "top.tar", &layout, "--format", format, "--flatten"]);
+        let image = blob(Path::new(&layout), &digests[0]);
+        let image = image.to_str().unwrap();
+        succeed(dir, &["check", image, "-q"]);
+        // Times of directories are those of unpacking.
+        succeed(dir, &["diff", image, "expected", "--ignore", "time"]);
+        let inode = |path: &str| json(&succeed(dir, &["list", image, path, "--json"]))[0]["inode"].clone();
+        assert_eq!(inode("linked"), inode("usr/lib/old"), "{format}");
+    }
+}
+
 /// Merges converted layers, and compares what packfs and Linux read with what umoci unpacks.
 #[test]
 fn merged_metadata_shows_what_umoci_unpacks() {
@@ -416,6 +458,161 @@ fn a_layout_takes_more_images_and_makes_no_layer_again() {
     assert!(!dir.join("x").exists());
 }
 
+/// Writes a document as a blob; returns its descriptor with further fields.
+fn add_document(layout: &Path, document: &Value, fields: Value) -> Value {
+    let bytes = document.to_string();
+    fs::write(layout.join("document"), &bytes).unwrap();
+    let digest = format!("sha256:{}", &sh(layout, "sha256sum document")[..64]);
+    fs::rename(layout.join("document"), blob(layout, &digest)).unwrap();
+    let mut descriptor = fields;
+    descriptor["digest"] = digest.into();
+    descriptor["size"] = bytes.len().into();
+    descriptor
+}
+
+/// Returns `document` without what a conversion replaces.
+fn without_bytes(mut document: Value) -> Value {
+    let replaced = ["digest", "size", "mediaType", "config", "layers", "manifests", "schemaVersion"];
+    document.as_object_mut().unwrap().retain(|name, _| !replaced.contains(&name.as_str()));
+    document
+}
+
+/// What a layout says of its images stays true when their layers become others, but for what it says of the old bytes.
+#[test]
+fn annotations_and_unknown_fields_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    sh(dir, "tar --sort=name -C root -cf base.tar .");
+    succeed(dir, &["oci", "convert", "base.tar", "plain", "-q"]);
+    succeed(dir, &["oci", "export", "plain", "layout", "-q"]);
+    let layout = dir.join("layout");
+    let [_, plain, config] = documents(&layout);
+    let other = format!("sha256:{}", "0".repeat(64));
+    // What is kept, and further fields that are not.
+    let manifest_fields = serde_json::json!({
+        "annotations": {"of": "manifest", "base": other},
+        "artifactType": "application/x.manifest",
+        "subject": {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": other, "size": 3},
+        "unknown": {"a": [1]},
+    });
+    let mut manifest = manifest_fields.clone();
+    manifest["schemaVersion"] = 2.into();
+    manifest["annotations"]["config"] = plain["config"]["digest"].clone();
+    manifest["replaced"] = plain["layers"][0].clone();
+    manifest["config"] = plain["config"].clone();
+    manifest["config"]["annotations"] = serde_json::json!({"of": "config"});
+    manifest["layers"] = plain["layers"].clone();
+    manifest["layers"][0]["urls"] = serde_json::json!(["https://example.com/layer"]);
+    manifest["layers"][0]["annotations"] = serde_json::json!({
+        "of": "layer",
+        "containerd.io/uncompressed": config["rootfs"]["diff_ids"][0],
+        "containerd.io/snapshot/stargz/toc.digest": other,
+        "io.github.containers.zstd-chunked.manifest-checksum": other,
+    });
+    let entry_fields = serde_json::json!({
+        "annotations": {"of": "entry", "org.opencontainers.image.ref.name": "one"},
+        "artifactType": "application/x.manifest",
+        "platform": {"os": "linux", "architecture": "amd64", "os.version": "10.1"},
+    });
+    let mut entry = entry_fields.clone();
+    entry["mediaType"] = "application/vnd.oci.image.manifest.v1+json".into();
+    entry["urls"] = serde_json::json!(["https://example.com/manifest"]);
+    entry["data"] = "aGk=".into();
+    let entry = add_document(&layout, &manifest, entry);
+    let index_fields = serde_json::json!({
+        "annotations": {"of": "index"}, "artifactType": "application/x.index", "unknown": 1
+    });
+    let mut index = index_fields.clone();
+    index["schemaVersion"] = 2.into();
+    index["manifests"] = serde_json::json!([entry]);
+    let index_entry_fields = serde_json::json!({
+        "annotations": {"of": "index entry", "org.opencontainers.image.ref.name": "many"}
+    });
+    let mut index_entry = index_entry_fields.clone();
+    index_entry["mediaType"] = "application/vnd.oci.image.index.v1+json".into();
+    index_entry["annotations"]["manifest"] = entry["digest"].clone();
+    let index_entry = add_document(&layout, &index, index_entry);
+    let top_fields = serde_json::json!({"annotations": {"of": "layout"}, "unknown": [2]});
+    let mut top = top_fields.clone();
+    top["schemaVersion"] = 2.into();
+    top["manifests"] = serde_json::json!([entry, index_entry]);
+    fs::write(layout.join("index.json"), top.to_string()).unwrap();
+
+    succeed(dir, &["oci", "convert", "layout", "converted", "-q"]);
+    succeed(dir, &["oci", "export", "converted", "exported", "-q"]);
+    for (name, has_erofs) in [("converted", true), ("exported", false)] {
+        let layout = dir.join(name);
+        let mut listed = entry_fields.clone();
+        if has_erofs {
+            listed["platform"]["os.features"] = serde_json::json!(["erofs"]);
+        }
+        let [top, manifest, _] = documents(&layout);
+        assert_eq!(without_bytes(top.clone()), top_fields, "{name}");
+        assert_eq!(without_bytes(top["manifests"][0].clone()), listed, "{name}");
+        assert_eq!(without_bytes(manifest.clone()), manifest_fields, "{name}");
+        assert_eq!(without_bytes(manifest["config"].clone()), serde_json::json!({"annotations": {"of": "config"}}));
+        let mut layer = without_bytes(manifest["layers"][0].clone());
+        layer["annotations"].as_object_mut().unwrap().retain(|name, _| !name.starts_with("packfs."));
+        assert_eq!(layer, serde_json::json!({"annotations": {"of": "layer"}}), "{name}");
+        assert_eq!(without_bytes(top["manifests"][1].clone()), index_entry_fields, "{name}");
+        let digest = top["manifests"][1]["digest"].as_str().unwrap();
+        let index = json(&fs::read_to_string(blob(&layout, digest)).unwrap());
+        assert_eq!(without_bytes(index.clone()), index_fields, "{name}");
+        assert_eq!(without_bytes(index["manifests"][0].clone()), listed, "{name}");
+    }
+    // The same layer in another image has other annotations, also where it is found again.
+    manifest["layers"][0]["annotations"] = serde_json::json!({"of": "layer of another image"});
+    let mut entry = add_document(&layout, &manifest, entry);
+    entry["annotations"] = serde_json::json!({"org.opencontainers.image.ref.name": "two"});
+    let top = serde_json::json!({"schemaVersion": 2, "manifests": [entry], "annotations": {"of": "another layout"}});
+    fs::write(layout.join("index.json"), top.to_string()).unwrap();
+    let again = json(&succeed(dir, &["oci", "convert", "layout", "converted", "--json", "-q"]));
+    assert_eq!(again["layers"][0]["is_reused"], true);
+    let [top, ..] = documents(&dir.join("converted"));
+    assert_eq!(without_bytes(top.clone()), top_fields, "a layout that was there stays what it is");
+    let digest = top["manifests"][2]["digest"].as_str().unwrap();
+    let manifest = json(&fs::read_to_string(blob(&dir.join("converted"), digest)).unwrap());
+    assert_eq!(manifest["layers"][0]["annotations"]["of"], "layer of another image");
+}
+
+/// umoci and skopeo, which change the layers of an image too, keep the same of a layout.
+#[test]
+fn what_other_programs_keep_of_a_layout_stays() {
+    let test = "what_other_programs_keep_of_a_layout_stays";
+    let Some(dir) = layered(test) else { return };
+    if !have(test, "skopeo") {
+        return;
+    }
+    let dir = dir.path();
+    let layout = dir.join("layout");
+    let [mut top, mut manifest, _] = documents(&layout);
+    manifest["annotations"] = serde_json::json!({"of": "manifest"});
+    let digest = format!("sha256:{}", "0".repeat(64));
+    manifest["subject"] =
+        serde_json::json!({"mediaType": manifest["config"]["mediaType"], "digest": digest, "size": 3});
+    top["manifests"][0] = add_document(&layout, &manifest, top["manifests"][0].clone());
+    top["annotations"] = serde_json::json!({"of": "layout"});
+    top["manifests"][0]["annotations"]["of"] = "entry".into();
+    top["manifests"][0]["artifactType"] = "application/x".into();
+    fs::write(layout.join("index.json"), top.to_string()).unwrap();
+    succeed(dir, &["oci", "convert", "layout", "converted", "-q"]);
+    let [converted_top, converted, _] = documents(&dir.join("converted"));
+    sh(dir, "skopeo copy -q --dest-decompress oci:layout:t dir:copied 2>&1");
+    let copied = json(&fs::read_to_string(dir.join("copied/manifest.json")).unwrap());
+    assert_eq!(without_bytes(converted), without_bytes(copied));
+    sh(dir, "umoci raw add-layer --image layout:t top.tar 2>&1");
+    let [added_top, ..] = documents(&layout);
+    assert_eq!(without_bytes(converted_top.clone()), without_bytes(added_top.clone()));
+    let without_platform = |top: &Value| {
+        let mut entry = without_bytes(top["manifests"][0].clone());
+        // umoci adds none, and packfs always does.
+        entry.as_object_mut().unwrap().remove("platform");
+        entry
+    };
+    assert_eq!(without_platform(&converted_top), without_platform(&added_top));
+}
+
 #[test]
 fn the_cache_has_layers_by_their_diff_id() {
     let Some(dir) = layered("the_cache_has_layers_by_their_diff_id") else { return };
@@ -455,6 +652,7 @@ fn hostile_layouts_are_refused() {
         (format!("sed -i 's/{manifest_digest}/sha256:..\\/..\\/x/' layout/index.json"), "neither sha256: with 64"),
         ("echo '{}' > layout/index.json".into(), "missing field"),
         ("rm layout/index.json".into(), "no OCI layout"),
+        ("echo text > layout/index.json".into(), "layout/index.json: no document of an image: expected"),
         ("truncate -s 5G layout/index.json".into(), "too many for a document"),
     ];
     fs::rename(dir.join("layout"), dir.join("sound")).unwrap();
@@ -498,11 +696,17 @@ echo \"{\\\"schemaVersion\\\":2,\\\"manifests\\\":[{$m}]}\" > layout/index.json"
     // A directory with other files is not touched.
     fs::create_dir(dir.join("full")).unwrap();
     fs::write(dir.join("full/x"), "x").unwrap();
-    let error = fail(dir, 1, &["oci", "convert", "sound", "full", "-q"]);
-    assert!(error.contains("no OCI layout"), "{error}");
+    for (target, part) in [("full", "no OCI layout"), ("none/x", "none: cannot write to the directory: No such file")] {
+        let error = fail(dir, 1, &["oci", "convert", "sound", target, "-q"]);
+        assert!(error.contains(part), "{error}");
+    }
     fs::write(dir.join("text"), "no archive ".repeat(500)).unwrap();
+    sh(dir, "truncate -s 4M ext4; echo x >> ext4; gzip -k ext4");
+    succeed(dir, &["build", "other.tar", "-o", "erofs", "--format", "erofs", "-q"]);
     for (source, part) in [
         ("text", "text: neither a container image nor a tar layer"),
+        ("erofs", "erofs: no tar layer, but zeros and then other bytes"),
+        ("ext4.gz", "ext4.gz: no tar layer"),
         ("none", "none: cannot open: No such file or directory"),
     ] {
         let error = fail(dir, 1, &["oci", "convert", source, "x"]);

@@ -127,11 +127,14 @@ struct RandomMember {
     filler: u8,
 }
 
+/// Returns one of ten names: few names make many duplicates.
+fn name(place: u8) -> Vec<u8> {
+    format!("{}f{}", if place.is_multiple_of(2) { "" } else { "d/./" }, place % 5).into_bytes()
+}
+
 impl RandomMember {
-    /// Returns the bytes of the member with its extended headers. Few names make many duplicates.
+    /// Returns the bytes of the member with its extended headers.
     fn bytes(&self) -> Vec<u8> {
-        let name =
-            |place: u8| format!("{}f{}", if place.is_multiple_of(2) { "" } else { "d/./" }, place % 5).into_bytes();
         let this = name(self.place);
         let contents = noise(self.len, self.seed);
         let file = || member(&this, b'0', &contents, self.filler, |_| {});
@@ -195,8 +198,10 @@ proptest! {
         end in random_end(),
     ) {
         let members: Vec<Vec<u8>> = members.iter().map(RandomMember::bytes).collect();
-        // The first is a file: an archive of nothing but marks of its end would be empty.
-        is_exact(&[member(b"first", b'0', b"first", 0, |_| {}), members.concat(), end].concat());
+        // The first ones are files: an archive of nothing but marks of its end would be empty, and one with a hard link to
+        // nothing is refused.
+        let targets: Vec<Vec<u8>> = (0..10).map(|place| member(&name(place), b'0', b"first", 0, |_| {})).collect();
+        is_exact(&[targets.concat(), members.concat(), end].concat());
     }
 }
 
