@@ -25,6 +25,11 @@ pub(super) fn list_compressors(program: &str) -> String {
     format!("\n{heading}\n{}", lines.collect::<String>())
 }
 
+/// Returns true if images of SquashFS can be written with a compressor.
+pub(super) fn has_squashfs(name: &str) -> bool {
+    SQUASHFS.contains(&name) && has_encoder(name)
+}
+
 /// Returns the codec with the name of a compressor.
 fn choice(name: &str) -> Option<Choice> {
     // They differ in the program that compresses.

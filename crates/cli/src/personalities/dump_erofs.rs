@@ -14,10 +14,10 @@ use packfs_image::{AnyImage, Error};
 
 use super::command_line::CommandLine;
 use super::options::OptionEffect::{Becomes, Refused, Same};
-use super::options::{ForeignOption, ParsedWord, flag, parse_getopt, value};
+use super::options::{self, ForeignOption, ParsedWord, at_least, flag, parse_getopt, value};
 use super::unsquashfs::rows::{format_time, time_zone};
 use super::{ResultPrinter, TranslatedLine, dump_stats, version_text};
-use crate::args::{InfoArgs, PackfsCommand, value};
+use crate::args::{InfoArgs, PackfsCommand};
 use crate::commands::list::mode::mode_text;
 use crate::commands::open;
 use crate::output;
@@ -56,8 +56,8 @@ pub(super) static TABLE: &[ForeignOption] = &[
     value(&["--device"], Becomes(&["--device={}"])),
     flag(&["--ls"], Same("packfs list, for one directory")),
     flag(&["--cat"], Same("packfs cat")),
-    value(&["--nid"], Same("an inode by its number")),
-    value(&["--offset"], Same("--offset")),
+    options::number(&["--nid"], 0..=u64::MAX, Same("an inode by its number")),
+    at_least(&["--offset"], 0, Becomes(&["--offset={}"])),
     value(&["--path"], Same("a path in the image")),
 ];
 
@@ -117,11 +117,7 @@ impl DumpOptions {
             "--ls" => self.facts.entries = true,
             "--cat" => self.cat = true,
             "--nid" => self.facts.nid = Some(Nid(text.parse().map_err(|_| format!("invalid NID {text}"))?)),
-            "--path" => self.facts.path = Some(value),
-            _ => {
-                let offset = value::size(text).map_err(|why| format!("{name}: {why}"))?;
-                self.out.set("--offset", offset.to_string());
-            }
+            _ => self.facts.path = Some(value),
         }
         Ok(())
     }

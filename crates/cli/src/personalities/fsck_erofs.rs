@@ -1,9 +1,7 @@
 //! fsck.erofs: its command lines become those of `packfs check` and `packfs extract`.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,8 +14,8 @@ use packfs_image::tree::components;
 
 use super::command_line::CommandLine;
 use super::options::OptionEffect::{Becomes, Ignored, Same};
-use super::options::{ForeignOption, OptionValues, ParsedWord, flag, parse_getopt, value};
-use super::{TranslatedLine, refusals, version_text};
+use super::options::{ForeignOption, OptionValues, ParsedWord, at_least, flag, number, parse_getopt, value};
+use super::{TranslatedLine, magic_at, refusals, version_text};
 use crate::args::value::size;
 use crate::output::failure::ExitPolicy;
 
@@ -29,7 +27,7 @@ const MAGIC: (u64, [u8; 4]) = (1024, 0xe0f5_e1e2_u32.to_le_bytes());
 pub(super) static TABLE: &[ForeignOption] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
-    value(&["-d"], Ignored("findings are always told")),
+    number(&["-d"], 0..=9, Ignored("findings are always told")),
     flag(&["-p"], Ignored("fsck.erofs prints the ratio from -d3 on; packfs info --stats tells sizes")),
     value(&["--device"], Becomes(&["--device={}"])),
     ForeignOption {
@@ -37,8 +35,8 @@ pub(super) static TABLE: &[ForeignOption] = &[
         takes: OptionValues::Optional,
         does: Same("packfs extract; without a value packfs check"),
     },
-    value(&["--offset"], Same("--offset")),
-    value(&["--nid"], Same("as --path, by the number of the inode")),
+    at_least(&["--offset"], 0, Same("--offset")),
+    number(&["--nid"], 0..=u64::MAX, Same("as --path, by the number of the inode")),
     value(&["--path"], Same("a path, with --strip-components")),
     flag(&["--no-sbcrc"], Ignored("a wrong checksum is still damage; other images are read as without it")),
     flag(&["--xattr-inode-digest"], Ignored("packfs always compares files with digests that an image has")),
@@ -251,11 +249,9 @@ fn umask_changes() -> Option<String> {
 
 /// Fails for anything but an EROFS image, as callers expect who try one format after the other.
 fn require_erofs(image: &Path, offset: u64) -> Result<(), String> {
-    let mut magic = [0; 4];
-    let read = File::open(image).and_then(|file| file.read_at(&mut magic, offset.saturating_add(MAGIC.0)));
-    match read {
+    match magic_at(image, offset.saturating_add(MAGIC.0)) {
         Err(error) => Err(format!("{}: cannot open: {error}", display(image))),
-        Ok(_) if magic == MAGIC.1 => Ok(()),
+        Ok(magic) if magic == MAGIC.1 => Ok(()),
         Ok(_) => Err(format!("{}: cannot find valid erofs superblock", display(image))),
     }
 }

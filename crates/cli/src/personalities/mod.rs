@@ -26,8 +26,9 @@ mod unsquashfs;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::io::Write;
-use std::os::unix::fs::symlink;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -273,6 +274,13 @@ fn help_text(name: &str, table: &[ForeignOption]) -> String {
     let table = format_table(name, table).replace("mkfs.erofs -b VALUE", "mkfs.erofs -b#     ");
     let compressors = compressors::list_compressors(name);
     format!("{name}, by packfs {version}: its options, and what becomes of each\n\n{table}{compressors}")
+}
+
+/// Returns the four bytes at an offset of a file, where formats have their magic numbers. Bytes beyond its end are 0.
+fn magic_at(file: &Path, offset: u64) -> io::Result<[u8; 4]> {
+    let mut magic = [0; 4];
+    File::open(file)?.read_at(&mut magic, offset)?;
+    Ok(magic)
 }
 
 /// Returns what a program says about its version, in the form that callers read.

@@ -1,13 +1,16 @@
 //! Options of other programs, as tables: their names, their values, and what packfs makes of them. The tables are what the
 //! programs' command lines are read with, and what `packfs as --list` prints.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use packfs_image::name::display;
+use packfs_image::tree::parse_c_number;
 
 use super::command_line::CommandLine;
 use super::refusals::RefusedOption;
+use crate::args::value::{as_size, size};
 
 /// An option of another program.
 #[derive(Debug)]
@@ -22,13 +25,24 @@ pub(super) struct ForeignOption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OptionValues {
     Nothing,
-    One,
+    One(ValueForm),
     /// A value after `=` that may be left out.
     Optional,
     /// All that follow.
     Rest,
     /// All up to a `;`.
     List,
+}
+
+/// The form of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueForm {
+    /// The program looks at it, or packfs does.
+    Any,
+    /// A number from the first to the second.
+    Number(u64, u64),
+    /// At least this number of bytes, perhaps with a unit.
+    Size(u64),
 }
 
 /// The effect of an option with packfs.
@@ -61,7 +75,21 @@ pub(super) const fn flag(names: &'static [&'static str], does: OptionEffect) -> 
 
 /// Makes an option with one value.
 pub(super) const fn value(names: &'static [&'static str], does: OptionEffect) -> ForeignOption {
-    ForeignOption { names, takes: OptionValues::One, does }
+    ForeignOption { names, takes: OptionValues::One(ValueForm::Any), does }
+}
+
+/// Makes an option whose value is a number in a range.
+pub(super) const fn number(
+    names: &'static [&'static str],
+    range: RangeInclusive<u64>,
+    does: OptionEffect,
+) -> ForeignOption {
+    ForeignOption { names, takes: OptionValues::One(ValueForm::Number(*range.start(), *range.end())), does }
+}
+
+/// Makes an option whose value is a number of bytes.
+pub(super) const fn at_least(names: &'static [&'static str], bytes: u64, does: OptionEffect) -> ForeignOption {
+    ForeignOption { names, takes: OptionValues::One(ValueForm::Size(bytes)), does }
 }
 
 /// Reads a command line; options that are ignored are left out, those that are refused are errors.
@@ -85,8 +113,7 @@ fn parse_line(
     let mut words = Vec::new();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
-        // `-` alone is a plain word: standard input or output.
-        let Some(name) = arg.to_str().filter(|text| text.len() > 1 && text.starts_with('-')) else {
+        let Some(name) = option_name(&arg) else {
             words.push(ParsedWord::Plain(arg));
             // All words after the first plain one, even those that begin with `-`.
             if options_first {
@@ -98,8 +125,9 @@ fn parse_line(
         let option = option.ok_or_else(|| format!("{name}: there is no such option"))?;
         let values = match option.takes {
             OptionValues::Nothing => Vec::new(),
-            OptionValues::One => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
-            OptionValues::Rest => args.by_ref().collect(),
+            OptionValues::One(_) => vec![next_value(name, &mut args)?],
+            // At least one.
+            OptionValues::Rest => [next_value(name, &mut args)?].into_iter().chain(args.by_ref()).collect(),
             OptionValues::List => args.by_ref().take_while(|word| word != ";").collect(),
             // These programs attach no values with `=`.
             OptionValues::Optional => Vec::new(),
@@ -109,14 +137,18 @@ fn parse_line(
     Ok(words)
 }
 
+/// Returns a word if it is an option. `-` alone is none: standard input or output.
+pub(super) fn option_name(word: &OsStr) -> Option<&str> {
+    word.to_str().filter(|text| text.len() > 1 && text.starts_with('-'))
+}
+
 /// Reads a command line as getopt_long of the C library does: `-zVALUE`, `-z VALUE`, `--name=VALUE`, `--name VALUE`, flags
 /// of a letter together, and long names cut short as far as they are unique.
 pub(super) fn parse_getopt(table: &'static [ForeignOption], args: Vec<OsString>) -> Result<Vec<ParsedWord>, String> {
     let mut words = Vec::new();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
-        let Some(mut text) = arg.to_str().filter(|text| text.len() > 1 && text.starts_with('-')).map(str::to_owned)
-        else {
+        let Some(mut text) = option_name(&arg).map(str::to_owned) else {
             words.push(ParsedWord::Plain(arg));
             continue;
         };
@@ -136,7 +168,7 @@ pub(super) fn parse_getopt(table: &'static [ForeignOption], args: Vec<OsString>)
                 (OptionValues::Nothing, Some(_)) if !next => return Err(format!("{name}: it takes no value")),
                 (OptionValues::Nothing, _) | (OptionValues::Optional, None) => Vec::new(),
                 (_, Some(value)) => vec![value.into()],
-                (OptionValues::One, None) => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
+                (OptionValues::One(_), None) => vec![next_value(&name, &mut args)?],
                 (OptionValues::Rest | OptionValues::List, None) => args.by_ref().collect(),
             };
             words.extend(word_of(option, &name, values)?);
@@ -144,6 +176,10 @@ pub(super) fn parse_getopt(table: &'static [ForeignOption], args: Vec<OsString>)
         }
     }
     Ok(words)
+}
+
+fn next_value(option: &str, args: &mut impl Iterator<Item = OsString>) -> Result<OsString, String> {
+    args.next().ok_or_else(|| format!("{option}: its value is missing"))
 }
 
 /// Splits a word into the name of an option and what is attached to it.
@@ -175,13 +211,45 @@ fn find_option(table: &'static [ForeignOption], name: &str) -> Result<&'static F
     }
 }
 
-/// Returns what becomes of an option; nothing of one that is ignored.
-fn word_of(option: &'static ForeignOption, name: &str, values: Vec<OsString>) -> Result<Option<ParsedWord>, String> {
+/// Returns what becomes of an option; nothing of one that is ignored. Numbers and sizes are then decimal.
+fn word_of(
+    option: &'static ForeignOption,
+    name: &str,
+    mut values: Vec<OsString>,
+) -> Result<Option<ParsedWord>, String> {
+    if let (OptionValues::One(form), Some(value)) = (option.takes, values.first_mut()) {
+        let number = form.read_number(value);
+        if let Some(number) = number.map_err(|why| format!("{name} {}: {why}", display(Path::new(value))))? {
+            *value = number.to_string().into();
+        }
+    }
     match option.does {
         OptionEffect::Same(_) => Ok(Some(ParsedWord::Option(option.names[0], values))),
         OptionEffect::Becomes(made) => Ok(Some(ParsedWord::Becomes(fill_template(made, values.first())?))),
         OptionEffect::Ignored(_) => Ok(None),
         OptionEffect::Refused(why) => Err(format!("{name}: {why}")),
+    }
+}
+
+impl ValueForm {
+    /// Reads a number or a number of bytes; other values are none.
+    fn read_number(self, value: &OsStr) -> Result<Option<u64>, String> {
+        let text = value.to_str().unwrap_or_default();
+        // As C reads numbers, since build systems write hexadecimal.
+        let number = parse_c_number(text);
+        match self {
+            ValueForm::Any => Ok(None),
+            ValueForm::Number(least, most) => match number.filter(|number| (least..=most).contains(number)) {
+                None if most == u64::MAX => Err(format!("expected a number, {least} or more")),
+                None => Err(format!("expected a number from {least} to {most}")),
+                number => Ok(number),
+            },
+            // squashfs-tools takes `Kbytes`, too.
+            ValueForm::Size(least) => match number.map_or_else(|| size(text.trim_end_matches("bytes")), Ok)? {
+                bytes if bytes < least => Err(format!("expected at least {}", as_size(least))),
+                bytes => Ok(Some(bytes)),
+            },
+        }
     }
 }
 
@@ -236,8 +304,8 @@ impl ForeignOption {
     pub(super) fn row(&self) -> OptionRow {
         let value = match self.takes {
             OptionValues::Nothing => "",
-            OptionValues::One if self.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
-            OptionValues::One => " VALUE",
+            OptionValues::One(_) if self.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
+            OptionValues::One(_) => " VALUE",
             // Callers such as containerd look for `--tar=` in the help.
             OptionValues::Optional => &format!(", {}=VALUE", self.names[self.names.len() - 1]),
             OptionValues::Rest => " VALUE...",
@@ -291,7 +359,7 @@ pub(super) mod tests {
             assert!(option.names.iter().all(|name| name.starts_with('-')), "{option:?}");
             if let OptionEffect::Becomes(made) = option.does {
                 let values = made.iter().filter(|word| word.contains("{}")).count();
-                assert_eq!(values > 0, option.takes == OptionValues::One, "{option:?}");
+                assert_eq!(values > 0, matches!(option.takes, OptionValues::One(_)), "{option:?}");
             }
         }
     }
@@ -321,6 +389,43 @@ pub(super) mod tests {
         assert_eq!(read("-d").unwrap_err(), "-d: for a reason");
         assert_eq!(read("-x").unwrap_err(), "-x: there is no such option");
         assert!(format_table("p", &TABLE).starts_with("p -a VALUE "));
+    }
+
+    #[test]
+    fn numbers_are_checked_and_become_decimal() {
+        static TABLE: [ForeignOption; 3] = [
+            number(&["-n"], 2..=16, OptionEffect::Becomes(&["--jobs={}"])),
+            at_least(&["-s"], 1 << 10, OptionEffect::Becomes(&["--memory={}"])),
+            number(&["-i"], 0..=u64::MAX, OptionEffect::Ignored("no reason")),
+        ];
+        check(&TABLE);
+        let read = |line: &str| parse_words(&TABLE, line.split(' ').map(OsString::from).collect());
+        for (line, made) in [
+            ("-n 2", Some("--jobs=2")),
+            ("-n 0x10", Some("--jobs=16")),
+            ("-n 010", Some("--jobs=8")),
+            ("-s 1024", Some("--memory=1024")),
+            ("-s 2K", Some("--memory=2048")),
+            ("-s 2Kbytes", Some("--memory=2048")),
+            ("-s 0x400", Some("--memory=1024")),
+            ("-i 0", None),
+        ] {
+            let words = read(line).unwrap().into_iter().map(|word| match word {
+                ParsedWord::Becomes(made) => made.into_text(),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(words.collect::<Vec<_>>(), Vec::from_iter(made), "{line}");
+        }
+        for (line, why) in [
+            ("-n 1", "-n 1: expected a number from 2 to 16"),
+            ("-n 17", "-n 17: expected a number from 2 to 16"),
+            ("-n 2K", "-n 2K: expected a number from 2 to 16"),
+            ("-s 1023", "-s 1023: expected at least 1K"),
+            ("-i x", "-i x: expected a number, 0 or more"),
+            ("-i 18446744073709551616", "expected a number, 0 or more"),
+        ] {
+            assert!(read(line).unwrap_err().contains(why), "{line}");
+        }
     }
 
     #[test]

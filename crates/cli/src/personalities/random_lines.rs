@@ -123,13 +123,13 @@ impl RandomOption {
         let name = option.names[self.name % option.names.len()];
         let mut word = OsString::from(name);
         match option.takes {
-            OptionValues::One | OptionValues::Optional if self.is_joined => {
+            OptionValues::One(_) | OptionValues::Optional if self.is_joined => {
                 word.push(if name.starts_with("--") { "=" } else { "" });
                 word.push(&self.value);
                 vec![word]
             }
             OptionValues::Nothing | OptionValues::Optional => vec![word],
-            OptionValues::One => vec![word, self.value.clone()],
+            OptionValues::One(_) => vec![word, self.value.clone()],
             OptionValues::Rest | OptionValues::List => vec![word, self.value.clone(), ";".into()],
         }
     }

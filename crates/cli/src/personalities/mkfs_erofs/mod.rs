@@ -67,9 +67,9 @@ struct MkfsOptions {
     /// Of uncompressed files.
     chunk_size: Option<String>,
     /// Cluster size and codec of the metabox.
-    metabox: Option<(String, Option<ImageCodec>)>,
+    metabox: Option<(u64, Option<ImageCodec>)>,
     /// Seconds of `-T`.
-    time: Option<u64>,
+    time: Option<i64>,
     timed: TimeScope,
     ignore_mtime: bool,
     owner: (Option<u32>, Option<u32>),
@@ -128,6 +128,21 @@ pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
     }
 }
 
+/// Reads a number as C does, since build systems write hexadecimal. It may be negative.
+fn parse_signed(text: &str) -> Option<i64> {
+    let positive = |digits| i64::try_from(parse_c_number(digits)?).ok();
+    text.strip_prefix('-').map_or_else(|| positive(text), |digits| positive(digits).map(i64::wrapping_neg))
+}
+
+fn is_power_of_two(text: &str) -> bool {
+    text.parse().is_ok_and(u64::is_power_of_two)
+}
+
+/// Returns a number that C would read in decimal, and any other text as it is.
+fn in_decimal(text: String) -> String {
+    parse_c_number(&text).map_or(text, |number| number.to_string())
+}
+
 fn not_utf8(name: &str, value: &OsString) -> String {
     format!("{name} {}: not UTF-8", display(Path::new(value)))
 }
@@ -141,15 +156,21 @@ impl MkfsOptions {
             ("-m", _) => self.metabox = Some(compressor::parse_metabox(&text)?),
             ("--zD", "" | "0" | "1") => self.extended.set("compressed-dirs", text != "0"),
             ("--zD", _) => return refused("expected 0 or 1"),
-            ("--chunksize", _) => self.chunk_size = Some(text),
-            ("-x", _) => match text.parse::<i64>() {
+            ("--MZ", "" | "0") => {}
+            ("--MZ", parts) if parts.contains('i') && parts.trim_matches(['i', 'd']).is_empty() => {}
+            ("--MZ", _) => return refused("expected 0, i or id"),
+            ("--async-queue-limit", _) if is_power_of_two(&text) || text == "0" => {}
+            // Told even where it has no effect.
+            ("--chunksize", _) if is_power_of_two(&text) => self.chunk_size = Some(text),
+            ("--async-queue-limit" | "--chunksize", _) => return refused("expected a power of two"),
+            ("-x", _) => match parse_signed(&text) {
                 // Any negative number turns attributes off; the others say from how many files on they are
                 // shared.
-                Ok(tolerance) if tolerance < 0 => self.out.switch("--no-xattrs"),
+                Some(tolerance) if tolerance < 0 => self.out.switch("--no-xattrs"),
                 // packfs's default, too.
-                Ok(2) => {}
-                Ok(more) => self.out.set("--xattr-share", more.min(u32::MAX.into()).to_string()),
-                Err(_) => return refused("expected a number"),
+                Some(2) => {}
+                Some(more) => self.out.set("--xattr-share", more.min(u32::MAX.into()).to_string()),
+                None => return refused("expected a number"),
             },
             ("-b", _) => {
                 if text.parse::<u64>().is_ok_and(|bytes| bytes > u64::from(images::BLOCK_MAX)) {
@@ -165,8 +186,7 @@ impl MkfsOptions {
                 // Taken out, as only the last of `-E force-inode-compact` and `--preserve-mtime` counts.
                 self.ignore_mtime |= std::mem::take(&mut self.extended.ignore_mtime);
             }
-            // As C reads numbers, since build systems write hexadecimal.
-            ("-T", _) => match parse_c_number(&text) {
+            ("-T", _) => match parse_signed(&text) {
                 Some(secs) => self.time = Some(secs),
                 None => return refused("expected seconds since 1970"),
             },
@@ -176,8 +196,8 @@ impl MkfsOptions {
             ("-U", "clear") => self.out.set("--uuid", "00000000-0000-0000-0000-000000000000"),
             ("-U", _) => self.out.set("--uuid", text),
             ("--all-root", _) => self.owner = (Some(0), Some(0)),
-            ("--force-uid", _) => self.owner.0 = Some(value::user(&text)?),
-            ("--force-gid", _) => self.owner.1 = Some(value::group(&text)?),
+            ("--force-uid", _) => self.owner.0 = Some(value::user(&in_decimal(text))?),
+            ("--force-gid", _) => self.owner.1 = Some(value::group(&in_decimal(text))?),
             ("--ignore-mtime", _) => self.ignore_mtime = true,
             ("--compress-hints", _) => self.hints = CompressHints::read(&text)?,
             ("--file-contexts", _) => self.contexts = Some(text),
@@ -211,7 +231,7 @@ impl MkfsOptions {
                 self.digest = true;
                 self.out.set("--inode-digest", text);
             }
-            ("--max-extent-bytes", _) => self.max_extent = value,
+            ("--max-extent-bytes", _) => self.max_extent = value.filter(|bytes| bytes != "0"),
             ("--dsunit", _) => match text.parse() {
                 Ok(blocks) => self.stripe = blocks,
                 Err(_) => return refused("expected a number of blocks"),
@@ -233,6 +253,7 @@ impl MkfsOptions {
         // As paths that packfs cannot take for anything else.
         let sources = self.check_sources(plain.map(|source| safe_path(&source)).collect())?;
         self.refuse_reserved_data(&sources)?;
+        self.check_clusters()?;
         // Before all that looks at codecs and chunks: an image that refers to its sources has neither.
         if let Some(block) = self.refer.take() {
             self.refer_in(block);
@@ -309,6 +330,22 @@ impl MkfsOptions {
         Err(refusals::RESERVED_DATA.error(format_args!("--clean={way}")))
     }
 
+    /// Fails for clusters that are no number of blocks: packfs does not see them where nothing is compressed.
+    fn check_clusters(&self) -> Result<(), String> {
+        let Some(block) = self.block_len() else { return Ok(()) };
+        let cluster = self.cluster.as_ref().and_then(|size| size.parse().ok());
+        let metabox = self.metabox.as_ref().map(|(size, _)| *size);
+        for (option, size) in [("-C", cluster), ("-m", metabox)] {
+            match size {
+                Some(size) if size == 0 || !size.is_multiple_of(block.into()) => {
+                    return Err(format!("{option} {size}: expected a multiple of the block size, {block}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the file of labels, and passes that of owners on.
     fn read_labels_and_owners(&mut self) -> Result<(), String> {
         if let Some(file) = &self.contexts {
@@ -363,12 +400,14 @@ impl MkfsOptions {
         Ok(())
     }
 
+    /// Returns the block size, or nothing if it is wrong, which packfs reports later.
+    fn block_len(&self) -> Option<u32> {
+        self.block.as_ref().map_or(Some(4096), |block| block.parse().ok())
+    }
+
     /// Returns the length in bytes to whose multiples data is aligned.
     fn stripe_len(&self) -> Result<u32, String> {
-        // A block size is checked by packfs later, so here a wrong one only means that the product is
-        // unknown.
-        let block = self.block.as_ref().map_or(Ok(4096), |block| block.parse::<u32>());
-        let bytes = block.ok().and_then(|block| block.checked_mul(self.stripe));
+        let bytes = self.block_len().and_then(|block| block.checked_mul(self.stripe));
         bytes.ok_or_else(|| format!("--dsunit {}: expected fewer blocks", self.stripe))
     }
 
@@ -443,10 +482,12 @@ impl MkfsOptions {
 
     /// Adds the option for times; returns the rule for the times of single entries.
     fn add_time(&self, fast: bool, line: &mut CommandLine) -> Option<String> {
-        // With the variable, packfs takes the time from it, as mkfs.erofs does.
-        let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
+        // The variable wins over -T and --all-time, as in mkfs.erofs. packfs reports a wrong value.
+        let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
+        let secs = epoch.as_ref().map_or(self.time, |text| text.parse().ok());
         let of_all = self.timed == TimeScope::All || self.time.is_some() && self.timed == TimeScope::Unspecified;
-        let time = self.time.map_or("now".to_owned(), |time| time.to_string());
+        let of_all = of_all && epoch.is_none();
+        let time = secs.map_or("now".to_owned(), |secs| secs.to_string());
         // Where all inodes are compact, all have one time.
         if of_all || self.ignore_mtime && self.extended.has("compact-inodes") {
             line.set("--time", time);
@@ -455,13 +496,12 @@ impl MkfsOptions {
         // Compact inodes have room for no time: those that need it for nothing else get that of the image.
         if self.ignore_mtime && !self.keeps_times() {
             let now = || value::time("now").map_or(0, |now| now.secs);
-            let time = self.time.map_or_else(now, |time| i64::try_from(time).unwrap_or(i64::MAX));
+            let time = secs.unwrap_or_else(now);
             line.set("--image-time", time.to_string());
             return self.compact_times(time);
         }
         // packfs has no time of its own unless it is asked: the same sources make the same image.
-        let of_run = !fast && !epoch;
-        if self.time.is_some() || of_run {
+        if epoch.is_none() && (self.time.is_some() || !fast) {
             line.set("--image-time", time);
         }
         None

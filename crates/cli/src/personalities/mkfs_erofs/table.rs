@@ -1,7 +1,12 @@
 //! The options of mkfs.erofs 1.9.4.
 
 use crate::personalities::options::OptionEffect::{Becomes, Ignored, Refused, Same};
-use crate::personalities::options::{ForeignOption, OptionValues, flag, value};
+use crate::personalities::options::{ForeignOption, OptionValues, at_least, flag, number, value};
+
+/// Largest number that mkfs.erofs keeps in a signed 32-bit integer.
+const INT_MAX: u64 = 0x7fff_ffff;
+/// Largest offset of owners.
+const ID_MAX: u64 = 0xffff_ffff;
 
 const ORDER: &str = "packfs chooses the order; --sort of packfs build names one";
 
@@ -9,10 +14,10 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     flag(&["-V", "--version"], Same("prints the version")),
     flag(&["-h", "--help"], Same("prints this table")),
     value(&["-b"], Same("--fs-block")),
-    value(&["-d"], Ignored("messages are the same at every level")),
+    number(&["-d"], 0..=9, Ignored("messages are the same at every level")),
     value(&["-x"], Same("--no-xattrs below 0, else --xattr-share")),
     value(&["-z"], Same("--codec; other compressors than the first are for --compress-hints")),
-    value(&["-C"], Same("--block-size; 4K without it")),
+    at_least(&["-C"], 1, Same("--block-size; 4K without it")),
     value(&["-E"], Same("--features, a name each")),
     value(&["-L"], Becomes(&["--label={}"])),
     value(&["-m"], Same("--metabox; nothing without a compressor")),
@@ -21,11 +26,11 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     flag(&["--mkfs-time"], Same("-T is the time of the image only")),
     value(&["-U"], Same("--uuid; `clear` is all zeros")),
     optional(&["--zD"], Same("--features compressed-dirs; 1 without a value, 0 is off")),
-    optional(&["--MZ"], Ignored("inodes and directories lie together without it")),
+    optional(&["--MZ"], Same("nothing: inodes and directories lie together without it")),
     flag(&["--all-root"], Same("--owner 0:0")),
-    value(&["--async-queue-limit"], Ignored("memory is bounded without it")),
+    number(&["--async-queue-limit"], 0..=INT_MAX, Same("nothing: memory is bounded without it")),
     value(&["--blobdev"], Same("--blob, with --chunksize; not with -z")),
-    value(&["--chunksize"], Same("--chunk-size, up to 16M; no effect with -z")),
+    number(&["--chunksize"], 1..=u64::MAX, Same("--chunk-size, up to 16M; no effect with -z")),
     optional(
         &["--clean"],
         Same("`data`, the default, copies data of images, which is referred to without; others are refused"),
@@ -35,24 +40,24 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
         Refused("packfs does not change images; packfs build --reuse takes blocks of an older one"),
     ),
     value(&["--compress-hints"], Same("--rule `-> store`, `-> cluster=SIZE` and `codec=CODEC`")),
-    value(&["--dsunit"], Same("--data-align, in blocks; not with -z")),
+    number(&["--dsunit"], 0..=INT_MAX, Same("--data-align, in blocks; not with -z")),
     value(&["--exclude-path"], Same("--exclude /PATH")),
     value(&["--exclude-regex"], Same("--exclude-regex")),
     value(&["--file-contexts"], Same("--rule 'regex=PATTERN -> xattr=security.selinux=LABEL'")),
     value(&["--force-uid"], Same("--owner UID:")),
     value(&["--force-gid"], Same("--owner :GID")),
     value(&["--fsalignblks"], Refused("an image of packfs ends with its last block; truncate pads it")),
-    value(&["--uid-offset"], Becomes(&["--uid-offset={}"])),
-    value(&["--gid-offset"], Becomes(&["--gid-offset={}"])),
+    number(&["--uid-offset"], 0..=ID_MAX, Becomes(&["--uid-offset={}"])),
+    number(&["--gid-offset"], 0..=ID_MAX, Becomes(&["--gid-offset={}"])),
     flag(&["--hard-dereference"], Becomes(&["--no-hard-links"])),
     flag(&["--ignore-mtime"], Same("--rule with time=SECONDS, of -T or the run, where the inode is then shorter")),
     flag(&["--preserve-mtime"], Same("no --time, unless -T or --all-time asks for it")),
-    value(&["--max-extent-bytes"], Same("--max-extent; no effect without -z")),
+    at_least(&["--max-extent-bytes"], 0, Same("--max-extent; no effect without -z; 0 is no limit")),
     value(&["--mount-point"], Same("--fs-config-below, and the beginning of paths in --file-contexts")),
     value(&["--product-out"], Same("nothing with --fs-config-file; refused without")),
     value(&["--fs-config-file"], Same("--fs-config")),
     value(&["--block-list-file"], Refused("packfs info --inode shows where the blocks of a file are")),
-    value(&["--offset"], Becomes(&["--offset={}"])),
+    number(&["--offset"], 0..=u64::MAX, Becomes(&["--offset={}"])),
     value(&["--root-xattr-isize"], Refused("packfs does not change images, so it reserves no space in them")),
     flag(&["--aufs"], Same("--whiteouts overlay; no effect without --tar")),
     value(&["--sort"], Ignored(ORDER)),
@@ -63,7 +68,7 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     optional(&["--unxz", "--unlzma"], Same("compression is recognised; without a file to write")),
     optional(&["--gzinfo"], Refused("packfs build --refer reads only archives that are not compressed")),
     value(&["--vmdk-desc"], Refused("packfs describes no disks; append the devices to the image instead")),
-    value(&["--workers"], Becomes(&["--jobs={}"])),
+    number(&["--workers"], 0..=u64::MAX, Becomes(&["--jobs={}"])),
     optional(&["--xattr-inode-digest"], Same("--inode-digest")),
     value(&["--xattr-prefix"], Becomes(&["--xattr-prefix={}"])),
     value(&["--zfeature-bits"], Same("--features, a bit each: legacy-compress, ztailpacking and so on")),

@@ -154,6 +154,19 @@ fn command_lines_of_callers_are_translated() {
             "--mkfs-time -T 010 --ignore-mtime --preserve-mtime IMG root",
             format!("--codec=none --image-time=8 {none} --whiteouts=mark-overlay root"),
         ),
+        (
+            "-zlz4 -C0x10000 -x0x5 --max-extent-bytes=0 --MZ=id --async-queue-limit=0x10 --workers=0x2 IMG root",
+            format!(
+                "--codec=lz4 --block-size=65536 --image-time=now {plain} --whiteouts=mark-overlay --xattr-share=5 \
+                 --jobs=2 root"
+            ),
+        ),
+        (
+            "-T-5 --force-uid=0x10 --force-gid=010 --offset=0x1000 --uid-offset=0x10 IMG root",
+            format!(
+                "--codec=none --time=-5 {none} --whiteouts=mark-overlay --offset=4096 --uid-offset=16 --owner=16:8 root"
+            ),
+        ),
         ("--all-time IMG root", format!("--codec=none --time=now {none} --whiteouts=mark-overlay root")),
         ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --whiteouts=mark-overlay --owner=0:5 root")),
     ] {
@@ -176,6 +189,21 @@ fn command_lines_of_callers_are_translated() {
         ("--dsunit=16 -zlz4 IMG a", "leave out -z"),
         ("--nosuch IMG a", "there is no such option"),
         ("-E", "its value is missing"),
+        // Values that have no effect without a compressor, or with one, or at all.
+        ("-C6144 IMG a", "-C 6144: expected a multiple of the block size, 4096"),
+        ("-C0 IMG a", "-C 0: expected at least 1"),
+        ("-C512 -b1024 IMG a", "expected a multiple of the block size, 1024"),
+        ("-m3 IMG a", "-m 3: expected a multiple of the block size, 4096"),
+        ("-mabc IMG a", "-m abc: expected the size of a cluster"),
+        ("--max-extent-bytes=abc IMG a", "--max-extent-bytes abc: expected a number of bytes"),
+        ("--chunksize=3 -zlz4 IMG a", "--chunksize 3: expected a power of two"),
+        ("--chunksize=0 IMG a", "expected a number, 1 or more"),
+        ("--async-queue-limit=3 IMG a", "--async-queue-limit 3: expected a power of two"),
+        ("--async-queue-limit=abc IMG a", "--async-queue-limit abc: expected a number"),
+        ("--MZ=d IMG a", "--MZ d: expected 0, i or id"),
+        ("-d10 IMG a", "-d 10: expected a number from 0 to 9"),
+        ("--workers=abc IMG a", "--workers abc: expected a number"),
+        ("-T18446744073709551616 IMG a", "expected seconds"),
     ] {
         let told = line(wrong).unwrap_err();
         assert!(told.contains(why), "{wrong}: {told}");

@@ -1,6 +1,7 @@
 //! Appending to an image: packfs builds it again, with what it has.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::Path;
 
 use packfs_image::name::display;
@@ -8,6 +9,7 @@ use packfs_image::source::open::whole_image;
 
 use super::MksquashfsOptions;
 use crate::personalities::command_line::CommandLine;
+use crate::personalities::magic_at;
 
 /// Options of the layout, which an image that is appended to has already.
 pub(super) const LAYOUT: [&str; 3] = ["--block-size", "--fragments", "--no-export"];
@@ -42,9 +44,13 @@ impl MksquashfsOptions {
 
     /// Returns the names that the old image has in the root of the new one.
     pub(super) fn root_names_of(&self, image: &Path) -> Result<Vec<Vec<u8>>, String> {
-        let names = whole_image(image).and_then(|image| image.root_names());
         // mksquashfs names the option that replaces the image, and so do we.
-        let names = names.map_err(|error| format!("{error}: cannot append to it; -noappend replaces it"))?;
+        let refused = |why: &dyn Display| format!("{why}: cannot append to it; -noappend replaces it");
+        // packfs would take the entries of an image of another format.
+        if magic_at(image, 0).is_ok_and(|magic| magic != *b"hsqs") {
+            return Err(refused(&format_args!("{}: not a SquashFS image", display(image))));
+        }
+        let names = whole_image(image).and_then(|image| image.root_names()).map_err(|error| refused(&error))?;
         match &self.root_becomes {
             Some(name) => Ok(vec![name.as_bytes().to_vec()]),
             None => Ok(names.into_iter().map(Vec::from).collect()),

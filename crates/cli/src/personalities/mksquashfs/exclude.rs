@@ -52,6 +52,9 @@ impl ExcludedEntries {
         let mut linked = LinkedFiles::default();
         for name in &self.names {
             let text = name.to_str().ok_or_else(|| not_utf8(Path::new(name)))?;
+            if !matches!(self.patterns, ExcludeSyntax::Literal) && is_system_path(text) {
+                return Err(format!("-e {text}: with -wildcards and -regex nothing begins with /, ./ or ../"));
+            }
             match self.patterns {
                 ExcludeSyntax::Literal => {
                     let patterns = translate_literal(text, sources, &mut linked)?;
@@ -93,6 +96,11 @@ fn translate_glob(text: &str) -> Result<String, String> {
     })
 }
 
+/// Returns true for a path of this system, as mksquashfs decides it: any other is below the sources.
+fn is_system_path(text: &str) -> bool {
+    ["/", "./", "../"].iter().any(|prefix| text.starts_with(prefix))
+}
+
 fn not_utf8(path: &Path) -> String {
     format!("-e {}: not UTF-8", display(path))
 }
@@ -103,8 +111,7 @@ fn translate_literal(text: &str, sources: &[PackedSource], linked: &mut LinkedFi
     let path = Path::new(text);
     let files = if sources.is_empty() {
         Vec::new()
-    } else if ["/", "./", "../"].iter().any(|prefix| text.starts_with(prefix)) {
-        // As mksquashfs decides it: such a path is one of this system, any other is below the sources.
+    } else if is_system_path(text) {
         vec![path.to_owned()]
     } else {
         sources.iter().map(|source| source.path.join(path)).collect()

@@ -27,8 +27,9 @@ use self::exclude::{ExcludeSyntax, ExcludedEntries};
 use self::sources::PackedSources;
 pub(super) use self::table::TABLE;
 use super::command_line::CommandLine;
+use super::compressors;
 use super::date;
-use super::options::{ForeignOption, ParsedWord, parse_words};
+use super::options::{ForeignOption, ParsedWord, option_name, parse_leading_options, parse_words};
 use super::refusals;
 use super::rules;
 use super::{TranslatedLine, stand_in_version, wants_packfs_defaults};
@@ -43,6 +44,7 @@ const VERSION: &str = "4.7.5";
 /// A command line, read.
 #[derive(Debug, Default)]
 struct MksquashfsOptions {
+    /// Words after the first option that are none: the image of sqfstar, and what it leaves out.
     plain: Vec<OsString>,
     /// Options of `packfs build`.
     out: CommandLine,
@@ -112,9 +114,11 @@ impl ExcludedXattrs {
 }
 
 /// Translates a command line of mksquashfs.
-pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> {
+pub(super) fn mksquashfs(mut args: Vec<OsString>) -> Result<TranslatedLine, String> {
+    let first_option = args.iter().position(|arg| option_name(arg).is_some());
+    let rest = args.split_off(first_option.unwrap_or(args.len()));
     // `-version` and such need no sources, and are answered before anything is missed.
-    let options = MksquashfsOptions::read(args)?;
+    let options = MksquashfsOptions::read(parse_words(TABLE, rest)?)?;
     if let Some(printed) = printed_line(options.print, "mksquashfs", TABLE) {
         return Ok(printed);
     }
@@ -129,35 +133,37 @@ pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<TranslatedLine, String> 
     if options.replaces {
         return Err("-force: an option of sqfstar; -noappend replaces an image".into());
     }
-    let mut plain = options.plain.clone();
-    let (Some(image), false) = (plain.pop(), plain.is_empty()) else {
+    // It may be meant as a value, and as the image it would overwrite a file.
+    if let Some(word) = options.plain.first() {
+        return Err(format!("{}: not an option; sources and the image come first", display(Path::new(word))));
+    }
+    let (Some(image), false) = (args.pop(), args.is_empty()) else {
         return Err("expected: mksquashfs SOURCE... IMAGE [OPTIONS] [-e PATH...]".into());
     };
-    options.translate(&plain, &image)
+    options.translate(&args, &image)
 }
 
 /// Translates a command line of sqfstar, which packs an archive from standard input.
 pub(super) fn sqfstar(args: Vec<OsString>) -> Result<TranslatedLine, String> {
-    let mut options = MksquashfsOptions::read(args)?;
+    let mut options = MksquashfsOptions::read(parse_leading_options(TABLE, args)?)?;
     if let Some(printed) = printed_line(options.print, "sqfstar", TABLE) {
         return Ok(printed);
     }
     // Everything after the image is left out, in place of the `-e` of mksquashfs.
-    let Some((image, excluded)) =
-        options.plain.clone().split_first().map(|(image, rest)| (image.clone(), rest.to_vec()))
-    else {
-        return Err("expected: sqfstar [OPTIONS] IMAGE [PATH...], and an archive on standard input".into());
-    };
-    options.excluded.names.extend(excluded);
+    let mut plain = std::mem::take(&mut options.plain).into_iter();
+    let image = plain.next().ok_or("expected: sqfstar [OPTIONS] IMAGE [PATH...], and an archive on standard input")?;
+    options.excluded.names.extend(plain);
     options.tar = true;
     options.is_sqfstar = true;
     options.translate(&[OsString::from("-")], &image)
 }
 
 impl MksquashfsOptions {
-    fn read(args: Vec<OsString>) -> Result<Self, String> {
+    fn read(words: Vec<ParsedWord>) -> Result<Self, String> {
         let mut options = MksquashfsOptions::default();
-        let words = parse_words(TABLE, args)?;
+        if words.iter().any(|word| matches!(word, ParsedWord::Option("-tar", _))) {
+            options.packing = TailPacking::Tails;
+        }
         // Actions may come before the options that they change.
         for word in &words {
             match word {
@@ -295,6 +301,10 @@ impl MksquashfsOptions {
             "-root-becomes" => self.root_becomes = Some(text()?),
             "-version" => self.print = Some("version"),
             "-mem-default" => self.print = Some("memory"),
+            // A script may ask for a compressor in this way.
+            "-help-comp" if !["all", "list"].contains(&&*text()?) && !compressors::has_squashfs(&text()?) => {
+                return Err(format!("{name} {}: there is no such compressor", text()?));
+            }
             // Even `-help-option` and the like: the table fits a search.
             "-help" | "-help-option" | "-help-section" | "-help-comp" => self.print = Some("help"),
             _ => self.compressor.take(name, text()?)?,
@@ -384,7 +394,7 @@ impl MksquashfsOptions {
         }
         line.append(compression);
         if !fast && !self.out.has("--fragments") {
-            line.set("--fragments", "small");
+            line.set("--fragments", if self.tar { "tails" } else { "small" });
         }
         // An archive has no use for export by NFS by default.
         line.switch_if(self.tar && !fast && !self.exports, "--no-export");

@@ -1,11 +1,12 @@
 //! The options of mksquashfs and sqfstar 4.7.6, which is not released yet, and so those of 4.7.5.
 
 use crate::personalities::options::OptionEffect::{Becomes, Ignored, Refused, Same};
-use crate::personalities::options::{ForeignOption, OptionValues, flag, value};
+use crate::personalities::options::{ForeignOption, OptionValues, at_least, flag, number, value};
 
 const ACTION: &str = "--rule; not move, dereference, empty, compressed, fragment(NAME), align above 4K";
 const LOGGED: &str = "as -action; nothing is logged";
 const AUTOMATIC: &str = "packfs decides by the data and the number of threads";
+const SLOWER: &str = "the image is the same; nice and ionice slow a program down";
 const PARTS: &str = "--plain-metadata: inodes, the owner table and extended attributes together";
 const LINKS: &str = "packfs packs symbolic links as links; `h` in a pack list packs the file that one leads to (4.7.6)";
 const NO_PAGER: &str = "help is printed as it is";
@@ -77,7 +78,7 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     value(&["-xattrs-exclude"], Same("--exclude-xattr, if the expression is `^` and a prefix")),
     value(&["-xattrs-include"], Same("--exclude-xattr of the others, if the expression is `^` and a namespace")),
     value(&["-xattrs-add"], Same("--rule 'all -> xattr=NAME=VALUE'; those of users for files and directories")),
-    flag(&["-version"], Same("prints the version")),
+    flag(&["-version", "--version"], Same("prints the version")),
     flag(&["-exit-on-error"], Same("--on-error stop")),
     flag(&["-quiet"], Becomes(&["--quiet"])),
     flag(&["-info"], Becomes(&["--list"])),
@@ -85,30 +86,35 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     flag(&["-no-progress"], Ignored("progress is shown on terminals, and elsewhere once a minute")),
     flag(&["-progress"], Ignored("it is the default")),
     flag(&["-percentage"], Becomes(&["--percentage"])),
-    value(&["-throttle"], Ignored("the image is the same; nice and ionice slow a program down")),
-    value(&["-limit"], Ignored("the image is the same; nice and ionice slow a program down")),
-    value(&["-processors"], Becomes(&["--jobs={}"])),
-    value(&["-mem"], Becomes(&["--memory={}"])),
-    value(&["-mem-percent"], Ignored("packfs uses as much as it needs, at most a quarter of the memory")),
+    number(&["-throttle"], 0..=99, Ignored(SLOWER)),
+    number(&["-limit"], 1..=100, Ignored(SLOWER)),
+    number(&["-processors"], 1..=u64::MAX, Becomes(&["--jobs={}"])),
+    // The least that mksquashfs takes, with one reader and small blocks; it asks for more with others.
+    at_least(&["-mem"], 4 << 20, Becomes(&["--memory={}"])),
+    number(&["-mem-percent"], 1..=75, Ignored("packfs uses as much as it needs, at most a quarter of the memory")),
     flag(&["-mem-default"], Same("prints a quarter of the memory in MiB, which packfs does not exceed")),
     flag(&["-single-reader"], Ignored(AUTOMATIC)),
-    value(&["-small-readers"], Ignored(AUTOMATIC)),
-    value(&["-block-readers"], Ignored(AUTOMATIC)),
-    value(&["-overcommit"], Ignored(AUTOMATIC)),
+    number(&["-small-readers"], 1..=1024, Ignored(AUTOMATIC)),
+    number(&["-block-readers"], 1..=1024, Ignored(AUTOMATIC)),
+    number(&["-overcommit"], 0..=100, Ignored(AUTOMATIC)),
+    // Options of old versions, without a description in new ones.
+    number(&["-read-queue"], 1..=u64::MAX, Ignored(AUTOMATIC)),
+    number(&["-write-queue"], 1..=u64::MAX, Ignored(AUTOMATIC)),
+    number(&["-fragment-queue"], 1..=u64::MAX, Ignored(AUTOMATIC)),
     flag(&["-noappend"], Same("--force")),
     flag(&["-force"], Same("--force; an option of sqfstar alone")),
     value(&["-root-becomes"], Same("--append-below")),
     flag(&["-no-recovery"], Ignored("an old image is unchanged until the new one is complete")),
     value(&["-recovery-path"], Ignored("an old image is unchanged until the new one is complete")),
     value(&["-recover"], Refused("there is nothing to recover: an image is complete, or it does not exist")),
-    value(&["-action"], Same(ACTION)),
-    value(&["-log-action"], Same(LOGGED)),
-    value(&["-true-action"], Same(LOGGED)),
-    value(&["-false-action"], Same(LOGGED)),
-    value(&["-action-file"], Same(ACTION)),
-    value(&["-log-action-file"], Same(LOGGED)),
-    value(&["-true-action-file"], Same(LOGGED)),
-    value(&["-false-action-file"], Same(LOGGED)),
+    value(&["-action", "-a"], Same(ACTION)),
+    value(&["-log-action", "-va"], Same(LOGGED)),
+    value(&["-true-action", "-ta"], Same(LOGGED)),
+    value(&["-false-action", "-fa"], Same(LOGGED)),
+    value(&["-action-file", "-af"], Same(ACTION)),
+    value(&["-log-action-file", "-vaf"], Same(LOGGED)),
+    value(&["-true-action-file", "-taf"], Same(LOGGED)),
+    value(&["-false-action-file", "-faf"], Same(LOGGED)),
     value(&["-default-mode"], Same("--implied-dirs, and the mode of the root")),
     value(&["-default-uid"], Same("--implied-dirs, and the owner of the root")),
     value(&["-default-gid"], Same("--implied-dirs, and the group of the root")),
@@ -123,5 +129,5 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     value(&["-help-section", "-hs"], Same("prints this table")),
     value(&["-help-comp"], Same("prints this table")),
     flag(&["-no-pager"], Ignored(NO_PAGER)),
-    value(&["-cols"], Ignored(NO_PAGER)),
+    number(&["-cols"], 0..=u64::MAX, Ignored(NO_PAGER)),
 ];

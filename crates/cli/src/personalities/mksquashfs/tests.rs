@@ -29,7 +29,7 @@ fn command_lines_of_callers_become_builds() {
         // apptainer
         (
             "src new.sqfs -noappend -comp gzip -processors 4 -mem 1G -all-root",
-            "--codec=gzip:9 --fragments=small --on-error=skip --force src --jobs=4 --memory=1G --owner=0:0",
+            "--codec=gzip:9 --fragments=small --on-error=skip --force src --jobs=4 --memory=1073741824 --owner=0:0",
         ),
         // snapd
         (
@@ -97,8 +97,10 @@ fn attributes_of_the_root_are_those_of_mksquashfs() {
         let expected = expected.strip_prefix("src ").unwrap();
         assert!(got.ends_with(&format!("--force src {expected}")), "{text}: {got}");
     }
-    let got = translated("-tar - new.sqfs -default-mode g-rx,o=").unwrap();
+    let got = translated("- new.sqfs -tar -default-mode g-rx,o=").unwrap();
     assert!(got.contains("--implied-dirs=0700,"), "{got}");
+    // By default, ends of files are packed together if the files come from an archive.
+    assert!(got.contains("--fragments=tails"), "{got}");
     for wrong in ["-root-mode x", "-default-mode 9", "-uid-gid-offset -1", "-uid-gid-offset 4294967296"] {
         let told = translated(&format!("src new.sqfs {wrong}")).unwrap_err();
         assert!(told.contains(wrong), "{told}");
@@ -118,7 +120,7 @@ fn several_sources_lie_under_their_names() {
 #[test]
 fn what_would_give_another_image_is_refused() {
     for (text, why) in [
-        ("src Cargo.toml", "-noappend replaces it"),
+        ("src Cargo.toml", "Cargo.toml: not a SquashFS image: cannot append to it; -noappend replaces it"),
         ("src new.sqfs -comp lz4 -Xbcj x86", "has no such option"),
         ("src new.sqfs -comp xz -comp zstd", "given twice"),
         ("src new.sqfs -action fragment(a)@true", "fragment: packfs has one"),
@@ -126,9 +128,43 @@ fn what_would_give_another_image_is_refused() {
         ("new.sqfs", "expected: mksquashfs SOURCE"),
         ("nosuch new.sqfs", "nosuch: cannot open"),
         ("src new.sqfs -wildcards -e !(a)", "extended patterns"),
+        ("src new.sqfs -wildcards -e ./main.rs", "nothing begins with /, ./ or ../"),
+        ("src new.sqfs -regex -e /src", "nothing begins with /, ./ or ../"),
+        ("src new.sqfs -e", "-e: its value is missing"),
+        ("-comp xz src new.sqfs", "src: not an option; sources"),
+        ("src -no-progress new.sqfs", "new.sqfs: not an option; sources"),
+        ("src new.sqfs -b 128K 64K", "64K: not an option; sources"),
+        ("src new.sqfs -help-comp nosuch", "no such compressor"),
     ] {
         let error = translated(text).unwrap_err();
         assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn numbers_that_have_no_effect_are_checked() {
+    for (option, accepted, wrong) in [
+        ("-throttle", ["0", "99"], "100"),
+        ("-limit", ["1", "100"], "0"),
+        ("-processors", ["1", "8"], "0"),
+        ("-mem", ["4M", "1G"], "4095K"),
+        ("-mem-percent", ["1", "75"], "76"),
+        ("-small-readers", ["1", "1024"], "0"),
+        ("-block-readers", ["1", "1024"], "1025"),
+        ("-overcommit", ["0", "100"], "101"),
+        ("-read-queue", ["64", "4096"], "0"),
+        ("-write-queue", ["64", "4096"], "0"),
+        ("-fragment-queue", ["1", "64"], "0"),
+        ("-cols", ["0", "80"], "80x"),
+    ] {
+        for value in accepted {
+            assert!(translated(&format!("src new.sqfs {option} {value}")).is_ok(), "{option} {value}");
+        }
+        for value in ["abc", "-1", "1x", wrong] {
+            let told = translated(&format!("src new.sqfs {option} {value}")).unwrap_err();
+            assert!(told.starts_with(&format!("{option} {value}: expected ")), "{told}");
+        }
+        assert!(translated(&format!("src new.sqfs {option}")).is_err(), "{option}");
     }
 }
 
@@ -142,6 +178,7 @@ fn every_option_of_the_table_is_understood() {
             OptionValues::Nothing => {}
             _ => args.push(match option.names[0] {
                 "-ef" => "Cargo.toml".into(),
+                "-help-comp" => "gzip".into(),
                 "-pd" => "d 755 0 0".into(),
                 "-pf" => "/dev/null".into(),
                 action if action.ends_with("-action") => "exclude@true".into(),

@@ -13,6 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use packfs_image::name::display;
+use packfs_image::tree::parse_c_number;
 
 use self::pattern::GlobPattern;
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
@@ -110,6 +111,7 @@ impl NgWriterOptions {
             "-r" => self.root = Some(value.into()),
             "-S" => self.no_retarget = true,
             "-c" => self.compressor = Some(text()?.to_owned()),
+            "-X" if value == "help" => self.print = Some("-h"),
             "-X" => self.extra = text()?.to_owned(),
             "-B" => match text()?.parse::<u64>() {
                 // Images are padded to 4096 bytes, and so to everything that divides this.
@@ -156,11 +158,11 @@ impl NgWriterOptions {
                 if let Some(defaults) = &self.defaults {
                     more.set("--image-time", defaults.time.to_string());
                 }
+                more.switch_if(!self.keep_xattrs, "--no-xattrs");
                 Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), more))
             }
             (None, Some(dir)) => {
-                // By default all times are those of `--defaults`, so 0.
-                if !self.keep_time && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
+                if !self.keep_time {
                     more.set("--time", self.default_time().to_string());
                 }
                 more.switch_if(!self.keep_xattrs, "--no-xattrs");
@@ -182,7 +184,7 @@ impl NgWriterOptions {
 
     /// Returns the time of what nothing describes.
     fn default_time(&self) -> u32 {
-        self.defaults.as_ref().map_or(0, |defaults| defaults.time)
+        self.defaults.as_ref().map_or_else(epoch, |defaults| defaults.time)
     }
 
     /// Adds options for another root and for entries of the archive that are left out, whose paths have the old one.
@@ -236,7 +238,9 @@ impl NgWriterOptions {
             (false, true) => {}
         }
         line.switch_if(!self.exportable && !fast, "--no-export");
-        if let Some(defaults) = &self.defaults {
+        // Without either, packfs has the usual ones by itself.
+        let of_epoch = (epoch() > 0).then(DefaultAttributes::usual);
+        if let Some(defaults) = self.defaults.as_ref().or(of_epoch.as_ref()) {
             line.set("--implied-dirs", defaults.implied_dirs());
         }
         line.append(more);
@@ -259,17 +263,29 @@ struct DefaultAttributes {
     time: u32,
 }
 
+/// Returns the time of what has none by default: 0, or SOURCE_DATE_EPOCH, of which packfs tells what is wrong with it.
+fn epoch() -> u32 {
+    std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 impl DefaultAttributes {
+    /// Returns those without `--defaults`.
+    fn usual() -> Self {
+        DefaultAttributes { mode: 0o755, uid: 0, gid: 0, time: epoch() }
+    }
+
     /// Reads `NAME=VALUE,...`.
     fn read(text: &str) -> Result<Self, String> {
-        let mut all = DefaultAttributes { mode: 0o755, uid: 0, gid: 0, time: 0 };
+        let mut all = DefaultAttributes::usual();
         let wrong = |pair: &str| format!("{pair}: expected uid, gid, mode or mtime with a number");
         for pair in text.split(',') {
             let (name, value) = pair.split_once('=').ok_or_else(|| wrong(pair))?;
-            let octal = name == "mode";
-            // As C's strtol would read it, but for decimal numbers.
-            let number = if octal { u32::from_str_radix(value.trim_start_matches("0o"), 8) } else { value.parse() };
-            let number = number.map_err(|_| wrong(pair))?;
+            let number = match name {
+                // As everywhere, an octal number, even without the 0 in front that C asks for.
+                "mode" => u32::from_str_radix(value.trim_start_matches("0o"), 8).ok(),
+                _ => parse_c_number(value).and_then(|number| number.try_into().ok()),
+            };
+            let number = number.ok_or_else(|| wrong(pair))?;
             match name {
                 "uid" => all.uid = number,
                 "gid" => all.gid = number,
@@ -347,10 +363,10 @@ mod tests {
             assert_eq!(line(tar2sqfs, args), Ok(format!("{begin} {made}")), "{args}");
         }
         for (args, made) in [
-            ("-F list IMG", "--codec=xz --fragments=tails --no-export @list"),
+            ("-F list IMG", "--codec=xz --fragments=tails --no-export --no-xattrs @list"),
             (
                 "-F list -d mtime=7 IMG",
-                "--codec=xz --fragments=tails --no-export --implied-dirs=0755,0:0,7 --image-time=7 @list",
+                "--codec=xz --fragments=tails --no-export --implied-dirs=0755,0:0,7 --image-time=7 --no-xattrs @list",
             ),
             ("-D root -k -x -u5 -e IMG", "--codec=xz --fragments=tails --owner=5: root"),
             (

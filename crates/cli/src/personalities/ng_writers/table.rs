@@ -1,7 +1,7 @@
 //! The options of tar2sqfs and gensquashfs 1.3.
 
 use crate::personalities::options::OptionEffect::{Becomes, Ignored, Same};
-use crate::personalities::options::{ForeignOption, flag, value};
+use crate::personalities::options::{ForeignOption, flag, number, value};
 
 pub(in crate::personalities) static TAR_TABLE: &[ForeignOption] = &[
     value(&["-r", "--root-becomes"], Same("--subdir DIR --retarget")),
@@ -9,7 +9,7 @@ pub(in crate::personalities) static TAR_TABLE: &[ForeignOption] = &[
     value(&["-E", "--exclude-dir"], Same("--exclude /PATH, or --exclude-regex for a pattern")),
     value(&["-c", "--compressor"], Same("--codec; xz without it")),
     value(&["-X", "--comp-extra"], Same("level and options of --codec")),
-    value(&["-j", "--num-jobs"], Becomes(&["--jobs={}"])),
+    number(&["-j", "--num-jobs"], 0..=u64::MAX, Becomes(&["--jobs={}"])),
     value(&["-Q", "--queue-backlog"], Ignored("packfs bounds its memory by bytes: --memory")),
     value(&["-b", "--block-size"], Becomes(&["--block-size={}"])),
     value(&["-B", "--dev-block-size"], Same("up to 4096, to which images are padded; more is refused")),
@@ -30,7 +30,7 @@ pub(in crate::personalities) static GEN_TABLE: &[ForeignOption] = &[
     value(&["-D", "--pack-dir"], Same("the source; with --pack-file the directory of that file")),
     value(&["-c", "--compressor"], Same("--codec; xz without it")),
     value(&["-X", "--comp-extra"], Same("level and options of --codec")),
-    value(&["-j", "--num-jobs"], Becomes(&["--jobs={}"])),
+    number(&["-j", "--num-jobs"], 0..=u64::MAX, Becomes(&["--jobs={}"])),
     value(&["-Q", "--queue-backlog"], Ignored("packfs bounds its memory by bytes: --memory")),
     value(&["-b", "--block-size"], Becomes(&["--block-size={}"])),
     value(&["-B", "--dev-block-size"], Same("up to 4096, to which images are padded; more is refused")),

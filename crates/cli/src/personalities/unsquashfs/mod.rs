@@ -8,8 +8,6 @@ mod superblock;
 mod table;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -24,7 +22,7 @@ use super::command_line::CommandLine;
 use super::date;
 use super::mksquashfs::{ExcludedXattrs, exclude, printed_line, restrict_mode};
 use super::options::{ForeignOption, ParsedWord, parse_leading_options};
-use super::{ResultPrinter, TranslatedLine};
+use super::{ResultPrinter, TranslatedLine, magic_at};
 use crate::args::{CatArgs, ImageArg, PackfsCommand, value};
 use crate::commands::{self, cat, open, tar};
 use crate::output::failure::UsageError;
@@ -408,16 +406,11 @@ impl UnsquashfsJob {
     /// Fails for anything but a SquashFS image, with the words that callers know.
     fn require_squashfs(&self, arg: &ImageArg) -> Result<()> {
         let name = display(&self.image);
-        let mut magic = [0; 4];
-        let read = File::open(&arg.path).and_then(|file| {
-            let len = file.read_at(&mut magic, arg.offset)?;
-            // Both byte orders: of the old one packfs says that it cannot read it.
-            Ok(len == magic.len() && [*b"hsqs", *b"HSQS"].contains(&magic))
-        });
-        match read {
+        match magic_at(&arg.path, arg.offset) {
             Err(error) => bail!("Could not open {name}, because {error}"),
-            Ok(false) => bail!("FATAL ERROR: Can't find a valid SQUASHFS superblock on {name}"),
-            Ok(true) => Ok(()),
+            // Both byte orders: of the old one packfs says that it cannot read it.
+            Ok(magic) if [*b"hsqs", *b"HSQS"].contains(&magic) => Ok(()),
+            Ok(_) => bail!("FATAL ERROR: Can't find a valid SQUASHFS superblock on {name}"),
         }
     }
 

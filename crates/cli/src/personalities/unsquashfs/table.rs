@@ -1,11 +1,13 @@
 //! The options of unsquashfs and sqfscat 4.7.6, which is not released yet, and so those of 4.7.5.
 
 use crate::personalities::options::OptionEffect::{Becomes, Ignored, Same};
-use crate::personalities::options::{ForeignOption, OptionValues, flag, value};
+use crate::personalities::options::{ForeignOption, OptionValues, at_least, flag, number, value};
 
 const NO_PAGER: &str = "help is printed as it is";
 const MEM_DEFAULT: &str = "prints a quarter of the memory in MiB, which packfs does not exceed (4.7.6)";
 const SHARE: &str = "packfs uses as much as it needs, at most a quarter of the memory";
+/// The least memory that unsquashfs takes.
+const MEM_MIN: u64 = 2 << 20;
 
 pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     value(&["-d", "-dest"], Same("--directory; in listings the beginning of each path")),
@@ -39,18 +41,18 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     flag(&["-u", "-user-xattrs"], Same("--exclude-xattr of all other namespaces")),
     value(&["-xattrs-exclude"], Same("--exclude-xattr, if the expression is `^` and a prefix")),
     value(&["-xattrs-include"], Same("--exclude-xattr of the others, if the expression is `^` and a namespace")),
-    flag(&["-v", "-version"], Same("prints the version")),
-    value(&["-p", "-processors"], Same("--jobs")),
-    value(&["-mem"], Becomes(&["--memory={}"])),
-    value(&["-mem-percent"], Ignored(SHARE)),
+    flag(&["-v", "-version", "--version"], Same("prints the version")),
+    number(&["-p", "-processors"], 1..=u64::MAX, Same("--jobs")),
+    at_least(&["-mem"], MEM_MIN, Becomes(&["--memory={}"])),
+    number(&["-mem-percent"], 1..=75, Ignored(SHARE)),
     flag(&["-mem-default"], Same(MEM_DEFAULT)),
-    value(&["-max-files"], Ignored("packfs keeps few files open at a time (4.7.6)")),
+    number(&["-max-files"], 1..=u64::MAX, Ignored("packfs keeps few files open at a time (4.7.6)")),
     value(&["-force-uid"], Same("--owner USER: (4.7.6)")),
     value(&["-force-gid"], Same("--owner :GROUP (4.7.6)")),
     value(&["-force-file-mode"], Same("--mode FMODE (4.7.6)")),
     value(&["-force-dir-mode"], Same("--mode DMODE (4.7.6)")),
-    value(&["-da", "-data-queue"], Ignored(SHARE)),
-    value(&["-fr", "-frag-queue"], Ignored(SHARE)),
+    number(&["-da", "-data-queue"], 1..=u64::MAX, Ignored(SHARE)),
+    number(&["-fr", "-frag-queue"], 1..=u64::MAX, Ignored(SHARE)),
     flag(&["-q", "-quiet"], Same("--quiet")),
     flag(&["-n", "-no-progress"], Ignored("progress is shown on terminals, and elsewhere once a minute")),
     flag(&["-percentage"], Same("--percentage")),
@@ -61,15 +63,17 @@ pub(in crate::personalities) static TABLE: &[ForeignOption] = &[
     value(&["-help-option", "-ho"], Same("prints this table")),
     value(&["-help-section", "-hs"], Same("prints this table")),
     flag(&["-no-pager"], Ignored(NO_PAGER)),
-    value(&["-cols"], Ignored(NO_PAGER)),
+    number(&["-cols"], 0..=u64::MAX, Ignored(NO_PAGER)),
     value(&["-o", "-offset"], Becomes(&["--offset={}"])),
 ];
 
 pub(in crate::personalities) static CAT_TABLE: &[ForeignOption] = &[
-    flag(&["-v", "-version"], Same("prints the version")),
-    value(&["-p", "-processors"], Ignored("packfs decides by the data")),
-    value(&["-mem"], Ignored(SHARE)),
-    value(&["-mem-percent"], Ignored(SHARE)),
+    flag(&["-v", "-version", "--version"], Same("prints the version")),
+    number(&["-p", "-processors"], 1..=u64::MAX, Ignored("packfs decides by the data")),
+    at_least(&["-mem"], MEM_MIN, Ignored(SHARE)),
+    number(&["-mem-percent"], 1..=75, Ignored(SHARE)),
+    number(&["-da", "-data-queue"], 1..=u64::MAX, Ignored(SHARE)),
+    number(&["-fr", "-frag-queue"], 1..=u64::MAX, Ignored(SHARE)),
     flag(&["-mem-default"], Same(MEM_DEFAULT)),
     value(&["-o", "-offset"], Becomes(&["--offset={}"])),
     flag(&["-ig", "-ignore-errors"], Same("status 2 if standard output cannot be written")),
@@ -81,5 +85,5 @@ pub(in crate::personalities) static CAT_TABLE: &[ForeignOption] = &[
     value(&["-help-option", "-ho"], Same("prints this table")),
     value(&["-help-section", "-hs"], Same("prints this table")),
     flag(&["-no-pager"], Ignored(NO_PAGER)),
-    value(&["-cols"], Ignored(NO_PAGER)),
+    number(&["-cols"], 0..=u64::MAX, Ignored(NO_PAGER)),
 ];

@@ -73,6 +73,11 @@ fn what_would_select_something_else_is_refused() {
         ("a.sqfs !(x)", "extended patterns"),
         ("-xattrs-include ^other a.sqfs", "^user."),
         ("-e nosuch a.sqfs", "cannot read"),
+        ("-p 0 a.sqfs", "-p 0: expected a number, 1 or more"),
+        ("-mem 1 a.sqfs", "-mem 1: expected at least 2M"),
+        ("-mem-percent 76 a.sqfs", "expected a number from 1 to 75"),
+        ("-da abc a.sqfs", "-da abc: expected a number"),
+        ("-cols abc a.sqfs", "-cols abc: expected a number"),
     ] {
         let error = translated(text).unwrap_err();
         assert!(error.contains(why), "{text}: {error}");

@@ -114,6 +114,71 @@ fn callers_find_what_they_look_for() {
     assert!(make(dir, &mksquashfs, "root IMAGE -noappend", "image").status.success());
 }
 
+/// A value is checked even if the option has no effect, and words are taken only where the program takes them.
+#[test]
+fn command_lines_have_the_status_that_the_programs_give_them() {
+    let test = "command_lines_have_the_status_that_the_programs_give_them";
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    succeed(dir, &["build", "root", "-o", "a.sqfs", "-q"]);
+    succeed(dir, &["build", "root", "-o", "a.erofs", "-q"]);
+    let lines = [
+        ("mksquashfs", "root IMAGE -read-queue 64 -write-queue 64 -fragment-queue 64", 0),
+        ("mksquashfs", "root IMAGE -a exclude@name(hole) -vaf /dev/null", 0),
+        ("mksquashfs", "root IMAGE -small-readers 2 -block-readers 2 -limit 100 -throttle 0 -mem-percent 10", 0),
+        ("mksquashfs", "root IMAGE -mem 1Gbytes -cols 80", 0),
+        ("mksquashfs", "--version", 0),
+        ("mksquashfs", "-help-comp gzip", 0),
+        ("mksquashfs", "-help-comp nosuch", 1),
+        ("mksquashfs", "root IMAGE -small-readers abc", 1),
+        ("mksquashfs", "root IMAGE -mem-percent abc", 1),
+        ("mksquashfs", "root IMAGE -processors 0", 1),
+        ("mksquashfs", "root IMAGE -mem 1", 1),
+        ("mksquashfs", "root IMAGE -read-queue abc", 1),
+        ("mksquashfs", "root IMAGE -throttle", 1),
+        ("mksquashfs", "root IMAGE -e", 1),
+        ("mksquashfs", "root IMAGE -wildcards -e ./hole", 1),
+        ("mksquashfs", "-comp xz root IMAGE", 1),
+        ("mksquashfs", "root a.sqfs -noappend -b 128K 64K", 1),
+        ("mksquashfs", "root a.erofs", 1),
+        ("unsquashfs", "-l -da 64 -fr 64 -mem 2M -mem-percent 75 a.sqfs", 0),
+        ("unsquashfs", "-l -mem 1 a.sqfs", 1),
+        ("unsquashfs", "-l -da abc a.sqfs", 1),
+        ("unsquashfs", "-l -processors 0 a.sqfs", 1),
+        ("sqfscat", "-da 64 -fr 64 a.sqfs hole", 0),
+        ("sqfscat", "-mem-percent 0 a.sqfs hole", 1),
+        ("mkfs.erofs", "-T-5 -x0x2 --force-uid=0x10 --workers=0x2 IMAGE root", 0),
+        ("mkfs.erofs", "-zlz4, -C0x10000 --max-extent-bytes=0 --MZ=id --async-queue-limit=4 IMAGE root", 0),
+        ("mkfs.erofs", "--max-extent-bytes=abc IMAGE root", 1),
+        ("mkfs.erofs", "--async-queue-limit=3 IMAGE root", 1),
+        ("mkfs.erofs", "--chunksize=3 -zlz4 IMAGE root", 1),
+        ("mkfs.erofs", "--MZ=d IMAGE root", 1),
+        ("mkfs.erofs", "-C6144 IMAGE root", 1),
+        ("mkfs.erofs", "-m3 IMAGE root", 1),
+        ("mkfs.erofs", "-d10 IMAGE root", 1),
+        ("mkfs.erofs", "-zlz4,1 IMAGE root", 1),
+        ("mkfs.erofs", "-zdeflate,level=10 IMAGE root", 1),
+        ("mkfs.erofs", "-zzstd,dictsize=abc IMAGE root", 1),
+        ("fsck.erofs", "-d10 a.erofs", 1),
+        ("fsck.erofs", "--offset=0x0 -d9 a.erofs", 0),
+        ("dump.erofs", "--offset=0x0 -s a.erofs", 0),
+    ];
+    let images = ["a.sqfs", "a.erofs"].map(|image| dir.join(image));
+    let before = images.each_ref().map(|image| std::fs::read(image).unwrap());
+    for (program, line, status) in lines {
+        let ours = make(dir, PACKFS, &format!("as {program} {line}"), "ours");
+        assert_eq!(ours.status.code(), Some(status), "{program} {line}: {}", stderr(&ours));
+        assert!(status == 0 || !dir.join("ours").exists(), "{program} {line}");
+        if is_current(test, program) {
+            let theirs = make(dir, program, line, "theirs");
+            assert_eq!(theirs.status.code(), Some(status), "{program} {line}: {}", stderr(&theirs));
+        }
+        let _ = (std::fs::remove_file(dir.join("theirs")), std::fs::remove_file(dir.join("ours")));
+    }
+    assert!(images.map(|image| std::fs::read(image).unwrap()) == before, "an image has changed");
+}
+
 /// Appending gives what it gives with mksquashfs, for the same command lines one after the other.
 #[test]
 fn images_are_appended_to_as_mksquashfs_does() {
@@ -212,6 +277,11 @@ fn sqfstar_packs_standard_input() {
         .unwrap();
     assert!(made.status.success(), "{}", stderr(&made));
     assert!(!succeed(dir, &["info", "new.sqfs"]).contains("exportable"));
+    if have_unsquashfs("sqfstar_packs_standard_input") {
+        // The default of mksquashfs for archives, unlike that for files.
+        let about = make(dir, "unsquashfs", "-s IMAGE", "new.sqfs");
+        assert!(text(&about.stdout).contains("Tailends are packed into fragments"), "{about:?}");
+    }
     let different = run_in(dir, &["diff", "root.sqfs", "new.sqfs"]);
     let lines = String::from_utf8(different.stdout).unwrap();
     // The root is that of the run.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::program::{is_current, link, make, sh, text};
+use crate::common::program::{command, is_current, link, make, sh, text};
 use crate::common::{run_in, sample, skip, stderr, succeed};
 
 const UUID: &str = "11111111-2222-3333-4444-555555555555";
@@ -70,6 +70,29 @@ fn images_have_the_contents_that_mkfs_erofs_gives_them() {
         assert_eq!(text(&different.stdout), "", "{line}");
         let checked = Command::new("fsck.erofs").arg("ours").current_dir(dir).output().unwrap();
         assert!(checked.status.success(), "{line}: {}", stderr(&checked));
+    }
+}
+
+/// SOURCE_DATE_EPOCH wins over -T and --all-time, and is the time that --ignore-mtime gives.
+#[test]
+fn the_time_of_the_environment_is_that_of_mkfs_erofs() {
+    let test = "the_time_of_the_environment_is_that_of_mkfs_erofs";
+    if !is_current(test, "mkfs.erofs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    sh(dir, "find root -exec touch -h -d @1600000000 {} +; touch -d @5 root/hole");
+    let mine = link(dir, "mkfs.erofs");
+    for options in ["", "--all-time ", "-T5 ", "-T5 --all-time ", "-T5 --mkfs-time ", "--ignore-mtime "] {
+        for (program, image) in [(Path::new("mkfs.erofs"), "theirs"), (mine.as_path(), "ours")] {
+            let mut command = command(dir, program, &format!("{options}{image} root"));
+            let made = command.env("SOURCE_DATE_EPOCH", "1500000000").output().unwrap();
+            assert!(made.status.success(), "{options}{image}: {}", stderr(&made));
+        }
+        let different = run_in(dir, &["diff", "theirs", "ours"]);
+        assert_eq!(text(&different.stdout), "", "{options}");
     }
 }
 

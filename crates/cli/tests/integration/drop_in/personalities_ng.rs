@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::common::program::{command, link, text};
@@ -70,6 +70,36 @@ fn images_have_the_contents_that_squashfs_tools_ng_gives_them() {
     // Neither replaces an image unless told to.
     for program in [Path::new("tar2sqfs"), &dir.join("tar2sqfs")] {
         assert_eq!(run(dir, program, "-q IMAGE", "ours").status.code(), Some(1));
+    }
+}
+
+/// SOURCE_DATE_EPOCH is the time of what has none by default, even if a source is older.
+#[test]
+fn the_time_of_the_environment_is_that_of_squashfs_tools_ng() {
+    let test = "the_time_of_the_environment_is_that_of_squashfs_tools_ng";
+    if !have(test, "tar2sqfs") || !have(test, "gensquashfs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    site(dir);
+    for (program, line) in [
+        ("gensquashfs", "-D root -q -f IMAGE"),
+        ("gensquashfs", "-F list -q -f IMAGE"),
+        ("tar2sqfs", "-k -q -f IMAGE"),
+        ("tar2sqfs", "-k -d mtime=0x7,uid=0x10 -q -f IMAGE"),
+    ] {
+        for (started, image) in [(PathBuf::from(program), "theirs"), (dir.join(program), "ours")] {
+            let mut command = command(dir, started, &line.replace("IMAGE", image));
+            command.stdin(File::open(dir.join("root.tar")).unwrap()).env("SOURCE_DATE_EPOCH", "2000000000");
+            let made = command.output().unwrap();
+            assert!(made.status.success(), "{program} {line}: {}", stderr(&made));
+        }
+        let different = run_in(dir, &["diff", "theirs", "ours"]);
+        // gensquashfs before 1.3 does not know hard links.
+        let different = text(&different.stdout);
+        let different: Vec<_> = different.lines().filter(|line| !line.contains(": links: ")).collect();
+        assert_eq!(different, [""; 0], "{program} {line}");
     }
 }
 
