@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::commands::remote;
+use crate::personalities;
 
 /// Environment variable that tells a process to read its arguments from standard input, each with a zero at its end.
 const FROM_STDIN: &str = "PACKFS_ARGUMENTS_FROM_STDIN";
@@ -26,6 +27,15 @@ static ALL: OnceLock<Vec<OsString>> = OnceLock::new();
 /// Returns the whole command line, the name of the program first.
 pub(crate) fn command_line() -> Vec<OsString> {
     ALL.get().cloned().unwrap_or_else(|| std::env::args_os().collect())
+}
+
+/// Returns the other program whose command line this is: packfs was started by its name or by `packfs as`.
+pub(crate) fn emulated_program() -> Option<String> {
+    let line = command_line();
+    let started = Path::new(line.first()?).file_name()?;
+    let named = line.get(2).filter(|_| line[1] == "as");
+    let mut programs = [Some(started), named.map(OsString::as_os_str)].into_iter().flatten().filter_map(OsStr::to_str);
+    programs.find(|program| personalities::is_emulated(program)).map(str::to_owned)
 }
 
 /// Takes the command line, and overwrites what others must not see of it. Where the kernel does not allow that, for

@@ -147,7 +147,7 @@ impl fmt::Display for MemoryAdvice {
             (_, Some(limit)) => write!(f, "data is limited to {} (ulimit -d): raise that, or ", RoundedBytes(limit))?,
             _ => {}
         }
-        f.write_str("use fewer threads (-j), less --memory or smaller blocks")
+        f.write_str("use fewer threads (--jobs), less --memory or smaller blocks")
     }
 }
 
@@ -183,8 +183,9 @@ fn advice_of_system(error: &io::Error) -> Option<String> {
         (_, io::ErrorKind::OutOfMemory) => Some(MemoryAdvice.to_string()),
         (_, io::ErrorKind::FileTooLarge) => limit(Resource::Fsize)
             .map(|most| format!("files are limited to {} (ulimit -f): raise that", RoundedBytes(most))),
-        (Some(Errno::MFILE), _) => limit(Resource::Nofile)
-            .map(|most| format!("open files are limited to {most} (ulimit -n): raise that, or use fewer threads (-j)")),
+        (Some(Errno::MFILE), _) => limit(Resource::Nofile).map(|most| {
+            format!("open files are limited to {most} (ulimit -n): raise that, or use fewer threads (--jobs)")
+        }),
         _ => None,
     }
 }

@@ -40,7 +40,7 @@ pub struct AppliedPatch {
 ///
 /// # Errors
 /// [`Error::WrongOld`]; [`Error::OtherEncoder`]; [`Error::WrongResult`] if what was written must be thrown away;
-/// [`Error::Image`] for a damaged patch; [`Error::Io`]; [`Error::Interrupted`].
+/// [`Error::Image`] for a damaged patch; [`Error::Io`]; [`Error::Write`]; [`Error::Interrupted`].
 pub fn apply_patch(old: &dyn ReadAt, patch: &Patch, out: &mut dyn Write, effort: &PatchEffort) -> Result<AppliedPatch> {
     // Two passes: reading the old file for its digest, without what follows it in a partition, then writing the new one,
     // which includes what is copied.
@@ -200,7 +200,7 @@ impl ResultWriter<'_> {
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
         Progress::add(&effort.progress.done, bytes.len() as u64);
-        self.out.write_all(bytes).map_err(Error::io("cannot write the new file"))
+        self.out.write_all(bytes).map_err(Error::write("the new file"))
     }
 }
 

@@ -9,10 +9,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes cannot be read or written.
+    /// Bytes of an input cannot be read.
     #[error("{what}: {source}")]
     Io {
         /// Operation, as in `cannot read the old file`.
+        what: &'static str,
+        /// Reason.
+        source: io::Error,
+    },
+    /// Bytes of the output cannot be written.
+    #[error("cannot write {what}: {source}")]
+    Write {
+        /// What the bytes are, as in `the new file`.
         what: &'static str,
         /// Reason.
         source: io::Error,
@@ -53,6 +61,11 @@ impl Error {
     /// Returns a function that makes an error of `what` from its reason.
     pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Error::Io { what, source }
+    }
+
+    /// As [`Error::io`], for an output.
+    pub(crate) fn write(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Error::Write { what, source }
     }
 
     /// Makes the error of a damaged part of a patch.

@@ -88,7 +88,7 @@ pub(crate) struct PatchWorker {
 /// Files that are no images, or whose metadata is damaged, are compared as plain bytes.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Interrupted`]; [`Error::Image`] if a codec is missing in this build.
+/// [`Error::Io`]; [`Error::Write`]; [`Error::Interrupted`]; [`Error::Image`] if a codec is missing in this build.
 pub fn make_patch(
     old: &Arc<dyn ReadAt>,
     new: &Arc<dyn ReadAt>,
@@ -287,7 +287,7 @@ impl PatchOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(Error::io("cannot write the patch"))
+        self.out.write_all(bytes).map_err(Error::write("the patch"))
     }
 }
 
@@ -401,7 +401,7 @@ impl PatchWriter<'_, '_, '_> {
         }
         let digest = *self.out.hasher.finalize().as_bytes();
         // Not through `out.write`: the digest does not cover itself.
-        self.out.out.write_all(&digest).map_err(Error::io("cannot write the patch"))?;
+        self.out.out.write_all(&digest).map_err(Error::write("the patch"))?;
         self.summary.patch_len = self.out.len + digest.len() as u64;
         Ok(self.summary)
     }

@@ -11,10 +11,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes cannot be read or written.
+    /// Bytes of an input cannot be read.
     #[error("{what}: {source}")]
     Io {
         /// Operation, as in `cannot read the image`.
+        what: &'static str,
+        /// Reason.
+        source: io::Error,
+    },
+    /// Bytes of the output cannot be written.
+    #[error("cannot write {what}: {source}")]
+    Write {
+        /// What the bytes are, as in `the hash tree`.
         what: &'static str,
         /// Reason.
         source: io::Error,
@@ -72,5 +80,10 @@ impl Error {
     /// Returns a function that makes an error of `what` from its reason.
     pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Error::Io { what, source }
+    }
+
+    /// As [`Error::io`], for an output.
+    pub(crate) fn write(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Error::Write { what, source }
     }
 }

@@ -184,7 +184,7 @@ pub(crate) struct ShardArgs {
     /// Number of the shard or task, counted from 0
     ///
     /// The default is that of SLURM_ARRAY_TASK_ID, HQ_TASK_ID, JOB_COMPLETION_INDEX or PACKFS_SHARD.
-    #[arg(value_name = "I")]
+    #[arg(value_name = "I", value_parser = value::count::<u32>)]
     pub(crate) shard: Option<u32>,
 
     /// Directory for shards; it is created if missing
@@ -270,7 +270,7 @@ pub(crate) struct StatusArgs {
 
     /// Print the state again every SECONDS until all shards are packed
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = value::number_in::<u32>(1..=u32::MAX.into()))]
     pub(crate) watch: Option<u32>,
 
     /// Print the state as JSON on standard output

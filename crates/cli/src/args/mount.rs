@@ -52,7 +52,7 @@ pub(crate) struct MountArgs {
     pub(crate) foreground: bool,
 
     /// Write a byte to the open descriptor N when the mount is ready
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::number_in::<i32>(0..=i32::MAX.into()))]
     pub(crate) ready_fd: Option<i32>,
 
     /// Keep at most about SIZE of decoded data in memory [default: 64M]

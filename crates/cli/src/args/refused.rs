@@ -19,7 +19,8 @@ pub(crate) fn value(error: &clap::Error) -> Option<String> {
     if let Some(name) = text(ContextKind::InvalidSubcommand).filter(|name| crate::personalities::is_emulated(name)) {
         return Some(format!("{name} is not a command of packfs: `packfs as {name}` takes its command line"));
     }
-    let argument = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    // Without the form of its value: `--range <RANGE>`, `--watch[=<SECONDS>]`.
+    let argument = text(ContextKind::InvalidArg)?.split(' ').next()?.split("[=").next()?;
     let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
     let why = match error.kind() {
         ErrorKind::ValueValidation => error.source()?.to_string(),
@@ -126,13 +127,15 @@ mod tests {
 
     #[test]
     fn refused_values_are_told_in_one_line() {
-        let cases: [(&[&str], &str); 7] = [
+        let cases: [(&[&str], &str); 9] = [
             (&["mksquashfs", "x", "y"], "mksquashfs is not a command of packfs: `packfs as mksquashfs` takes"),
             (&["build", "x", "-o", "y", "--mode", "rwx"], "--mode rwx: not a valid mode change"),
             (&["build", "x", "-o", "y", "--format", "ext4"], "--format ext4: accepted: squashfs, erofs"),
             (&["build", "x", "-o", "y", "--fragments", "tail"], "accepted: none, small, tails; 'tails' is similar"),
             (&["build", "x", "-o", "y", "-j", "-1"], "--jobs -1: expected a number of threads"),
             (&["split", "x", "-o", "y", "--parity", "x"], "--parity x: expected a whole number, 0 or more"),
+            (&["build", "x", "-o", "y.erofs", "--rsyncable=x"], "--rsyncable x: expected a number of bytes"),
+            (&["shard", "plan", "x", "-o", "dir"], "[I] x: expected a whole number"),
             (&["completions", "tcsh"], "<SHELL> tcsh: accepted: bash"),
         ];
         for (words, told) in cases {

@@ -1,7 +1,7 @@
 //! Parsers of single values. Each error lists what is accepted.
 
 use std::ffi::OsString;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,20 @@ pub(crate) fn as_size(bytes: impl Into<u64>) -> String {
 /// Parses a count.
 pub(crate) fn count<N: std::str::FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
+/// Returns a parser of whole numbers in a range.
+pub(crate) fn number_in<N: TryFrom<i64>>(range: RangeInclusive<i64>) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text| {
+        let number =
+            text.parse().ok().filter(|number| range.contains(number)).and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// Parses what is added to owners or groups. Whether a sum is one, only the entries show.
+pub(crate) fn id_offset(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "expected a whole number to add, as in 100000 or -5".to_owned())
 }
 
 /// Parses a range of bytes: `OFFSET:LENGTH`, each as in [`size`].
@@ -154,7 +168,10 @@ pub(crate) fn group(text: &str) -> Result<u32, String> {
 
 fn id(text: &str, what: &str, find: impl FnOnce(&str) -> nix::Result<Option<u32>>) -> Result<u32, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().map_err(|_| format!("{text} is too large for a {what}; the limit is {}", u32::MAX));
+        // The largest number means "no user" to the kernel.
+        const MAX: u32 = u32::MAX - 1;
+        let id = text.parse().ok().filter(|id| *id <= MAX);
+        return id.ok_or_else(|| format!("`{text}` is not the number of a {what}: expected 0 to {MAX}"));
     }
     match find(text) {
         Ok(Some(id)) => Ok(id),
@@ -181,6 +198,17 @@ mod tests {
         for bad in ["", "K", "-1", "1.5M", "12x", "1kk", "1 K", "99999999999T", "18446744073709551616"] {
             assert!(size(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn numbers_are_whole_and_in_range() {
+        let shards = number_in::<u32>(1..=9);
+        assert_eq!((shards("1"), shards("9")), (Ok(1), Ok(9)));
+        for bad in ["0", "10", "-1", "", "abc", "1.5", "99999999999999999999"] {
+            assert_eq!(shards(bad), Err("expected a whole number from 1 to 9".into()), "{bad}");
+        }
+        assert_eq!((id_offset("100000"), id_offset("-5")), (Ok(100_000), Ok(-5)));
+        assert!(id_offset("abc").is_err());
     }
 
     #[test]
@@ -223,7 +251,8 @@ mod tests {
         assert_eq!(owner("1000:"), Ok((Some(1000), None)));
         assert_eq!(owner(":5"), Ok((None, Some(5))));
         assert_eq!(owner("root:root"), Ok((Some(0), Some(0))));
-        for bad in ["", ":", "0", "no such user:0", "-1:0", "4294967296:0", "1:2:3"] {
+        assert_eq!(owner("4294967294:"), Ok((Some(u32::MAX - 1), None)));
+        for bad in ["", ":", "0", "no such user:0", "-1:0", "4294967295:0", "0:4294967295", "1:2:3"] {
             assert!(owner(bad).is_err(), "{bad}");
         }
     }

@@ -16,14 +16,13 @@ use crate::output::{interrupt, json, say, target, units};
 
 pub(super) fn run(args: &ApplyArgs) -> Result<CommandOutcome> {
     let old = open_image(&args.old)?;
-    let name = || display(&args.patch).to_string();
-    let patch = Patch::open(open_image(&args.patch)?).with_context(name)?;
+    let patch = Patch::open(open_image(&args.patch)?).with_context(|| display(&args.patch).to_string())?;
     target::refuse_old_device(&args.old, &args.output, "until the end")?;
     let output = target::create(&args.output, target::READABLE, args.force)?;
     let meter = ProgressMeter::start(args.talk.quiet);
     interrupt::cancel_on_signal(meter.progress());
     let effort = patch_effort(&args.effort, &meter);
-    let applied = write_buffered(&output, |out| apply_patch(&*old, &patch, out, &effort)).with_context(name)?;
+    let applied = write_buffered(&args.patch, &output, |out| apply_patch(&*old, &patch, out, &effort))?;
     target::commit(output)?;
     let spent = meter.finish();
     if args.json {

@@ -1,5 +1,6 @@
 //! `packfs check`.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -11,12 +12,12 @@ use packfs_blocks::stages::Stage;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_image::diff::{self, diff};
 use packfs_image::tree::TreeImage;
-use packfs_image::{Image, Severity, Warnings, squashfs};
+use packfs_image::{AnyImage, Image, Severity, Warnings, squashfs};
 use serde::Serialize;
 
 use super::diff::difference_line;
 use super::{open, parts, sources};
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, ImageArg};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::findings::Findings;
 use crate::output::json::JsonDocument;
@@ -40,7 +41,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<CommandOutcome> {
     let opened = open::observed(&args.image, args.effort.memory(), |bytes| reads.observe(bytes))?;
     let opening = begun.elapsed();
     let image = opened.image();
-    let checked = check_image(image, args, meter.progress(), &reads, opening);
+    let missing = MissingDevice::find_all(&opened, &args.image)?;
+    let checked = check_image(image, missing, args, meter.progress(), &reads, opening);
     let spent = meter.finish();
     let CheckOutcome { findings, notes, warnings, phases } = checked.with_context(|| format!("checking {name}"))?;
     if !args.talk.quiet {
@@ -85,9 +87,45 @@ struct CheckOutcome {
     phases: Vec<PhaseReport>,
 }
 
+/// An additional device of an image that was not named, and is not in the file of the image.
+struct MissingDevice {
+    /// Its bytes, as findings number them.
+    range: Range<u64>,
+    /// Its finding, which stands for those of all files on it; `None` once it is reported.
+    finding: Option<String>,
+}
+
+impl MissingDevice {
+    /// Returns the missing devices of an image. If any was named, all were.
+    fn find_all(opened: &AnyImage, arg: &ImageArg) -> Result<Vec<Self>> {
+        let AnyImage::Erofs(image) = opened else { return Ok(Vec::new()) };
+        let superblock = image.superblock();
+        if superblock.devices.is_empty() || !arg.device.is_empty() {
+            return Ok(Vec::new());
+        }
+        let image_len = open::bytes(&arg.path, arg.offset, &arg.remote)?.len();
+        let block_size = u64::from(superblock.block_size);
+        let count = superblock.devices.len();
+        let missing = (1..).zip(&superblock.devices).map(|(number, device)| {
+            let start = device.start.saturating_mul(block_size);
+            let end = device.start.saturating_add(device.blocks).saturating_mul(block_size);
+            // Its name, which may be empty.
+            let tag = device.tag.escape_ascii().to_string();
+            let name = if tag.is_empty() { tag } else { format!(", `{tag}`") };
+            let why = "not given; name the files of all with --device, in order";
+            MissingDevice {
+                range: start..end,
+                finding: Some(format!("additional device {number} of {count}{name}: {why}")),
+            }
+        });
+        Ok(missing.filter(|device| device.range.start >= image_len).collect())
+    }
+}
+
 /// Verifies the image, which took `opening` to open, then compares it with its sources if there are any.
 fn check_image(
     image: &dyn Image,
+    mut missing: Vec<MissingDevice>,
     args: &CheckArgs,
     progress: &Arc<Progress>,
     reads: &ReadCounts,
@@ -99,7 +137,17 @@ fn check_image(
     let mut warnings = Warnings::default();
     image.check_part(args.shard.unwrap_or_default(), threads, progress, &mut |finding| match finding.severity {
         Severity::Note => notes.add(finding.to_string()),
-        _ => findings.add(finding.to_string()),
+        _ => {
+            let is_on = |device: &&mut MissingDevice| finding.offset.is_some_and(|at| device.range.contains(&at));
+            match missing.iter_mut().find(is_on) {
+                Some(device) => {
+                    if let Some(text) = device.finding.take() {
+                        findings.add(text);
+                    }
+                }
+                None => findings.add(finding.to_string()),
+            }
+        }
     })?;
     let checked_bytes = reads.total();
     let data_bytes = reads.data_bytes.load(Relaxed);

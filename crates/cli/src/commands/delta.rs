@@ -1,6 +1,7 @@
 //! `packfs delta`: makes a patch from one image to the next.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -28,9 +29,8 @@ pub(super) fn run(args: &DeltaArgs) -> Result<CommandOutcome> {
     let meter = ProgressMeter::start(args.talk.quiet);
     interrupt::cancel_on_signal(meter.progress());
     let effort = patch_effort(&args.effort, &meter);
-    let name = || display(&args.new).to_string();
-    let made = write_buffered(&output, |out| make_patch(&old, &new, out, &DeltaOptions::default(), &effort));
-    let summary = made.with_context(name)?;
+    let make = |out: &mut dyn Write| make_patch(&old, &new, out, &DeltaOptions::default(), &effort);
+    let summary = write_buffered(&args.new, &output, make)?;
     // Before the patch has its name: one that does not give the new image never appears.
     if !args.no_verify {
         let patch = output.reader(0).with_context(|| format!("{}: cannot read", display(&args.output)))?;
@@ -67,13 +67,17 @@ pub(super) fn patch_effort(effort: &EffortArgs, meter: &ProgressMeter) -> PatchE
     PatchEffort { threads: effort.threads().min(affordable), progress: Arc::clone(meter.progress()) }
 }
 
-/// Has `work` write to an output, which is not yet committed.
+/// Has `work` write to an output, which is not yet committed. Errors name that file or, if it is not at fault, `input`.
 pub(super) fn write_buffered<T>(
+    input: &Path,
     output: &Output,
     work: impl FnOnce(&mut dyn Write) -> packfs_delta::Result<T>,
 ) -> Result<T> {
     let mut out = BufWriter::with_capacity(BUFFER_LEN, output.appender());
-    let result = work(&mut out)?;
+    let result = work(&mut out).map_err(|error| {
+        let at_fault = if matches!(error, packfs_delta::Error::Write { .. }) { output.target() } else { input };
+        anyhow::Error::new(error).context(display(at_fault).to_string())
+    })?;
     out.flush().with_context(|| format!("{}: cannot write", display(output.target())))?;
     Ok(result)
 }

@@ -15,6 +15,7 @@ use packfs_image::{AnyImage, Error, OpenOptions};
 
 use super::remote;
 use crate::args::{ImageArg, RemoteArgs};
+use crate::output::advice;
 use crate::resources;
 
 /// Cache size for reading an image from its start to its end, in bytes.
@@ -128,10 +129,11 @@ fn reason(error: Error, path: &Path, offset: u64, offset_hint: impl FnOnce(&Path
 
 /// Names the option of most commands for an image that begins further on, with the offset if one is found.
 fn offset_hint(path: &Path) -> String {
-    match offset_of_image(path) {
+    let hint = match offset_of_image(path) {
         Some(found) => format!(" (one begins further on: use --offset {found})"),
         None => " (use --offset if one begins further on)".to_owned(),
-    }
+    };
+    advice::for_user(&hint).unwrap_or_default()
 }
 
 /// Returns the byte at which the image in an AppImage or a SIF container begins; `None` if the file is something else.

@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use packfs_image::{Error, ExceededLimit};
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::{say, stdout, target};
+use super::{advice, say, stdout, target};
 use crate::{limits, startup};
 
 /// Outcome of a command that did not fail.
@@ -59,9 +59,13 @@ pub(crate) fn report_outcome(result: anyhow::Result<CommandOutcome>, policy: &Ex
         Err(error) => {
             let status = exit_status(&error);
             let mut text = full_text(&error);
-            let limit = limits::advice(&error);
-            let option = option_hint(&error, policy.may_leave_out.as_deref()).map(str::to_owned);
-            if let Some(hint) = limit.or(option) {
+            // The limit is worth telling even where the program cannot use less of it.
+            let limit = limits::advice(&error).map(|limit| advice::for_user(&limit).unwrap_or(limit));
+            let option = || {
+                let hint = option_hint(&error, policy.may_leave_out.as_deref())?;
+                advice::for_user(hint).or_else(|| advice::for_user(option_hint(&error, None)?))
+            };
+            if let Some(hint) = limit.or_else(option) {
                 text = format!("{text}; {hint}");
             }
             say(format_args!("packfs: {text}"));
@@ -82,8 +86,8 @@ pub(crate) const WRONG_USE: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
 /// Returns the exit status of an error. Errors in the command line are usage errors, even if only a
-/// library notices them: an option, a pattern, a file in the wrong role. Errors in the content of
-/// files, or of the environment, are failures.
+/// library notices them: an option, a pattern, a file in the wrong role, a list that cannot be read.
+/// Errors in the content of files, or of the environment, are failures.
 fn exit_status(error: &anyhow::Error) -> u8 {
     let wrong_use = match ErrorCause::of(error) {
         ErrorCause::Image(packfs_image::Error::Cancelled) => return INTERRUPTED,
@@ -102,11 +106,15 @@ fn exit_status(error: &anyhow::Error) -> u8 {
 
 fn is_wrong_use(error: &packfs_image::Error) -> bool {
     use packfs_codec::Error::{InvalidOption as CodecOption, NotInFormat, UnknownCodec};
-    use packfs_image::Error::{BadPattern, Codec, InvalidOption};
-    matches!(
-        error,
-        InvalidOption { .. } | BadPattern { .. } | Codec(CodecOption { .. } | NotInFormat { .. } | UnknownCodec { .. })
-    )
+    use packfs_image::Error::{BadPattern, Codec, InvalidOption, Syntax};
+    match error {
+        InvalidOption { .. }
+        | BadPattern { .. }
+        | Codec(CodecOption { .. } | NotInFormat { .. } | UnknownCodec { .. }) => true,
+        // A line of the command line has the name of its option where others have their file.
+        Syntax { path, .. } => [Path::new("--add"), Path::new("--rule")].contains(&&**path),
+        _ => false,
+    }
 }
 
 /// Returns the option that would help, which libraries do not know.
@@ -144,10 +152,13 @@ const OF_SOURCES: [&str; 6] = [
 
 fn image_hint(error: &Error) -> Option<&'static str> {
     Some(match error {
-        Error::Io { source, .. } if source.kind() == io::ErrorKind::IsADirectory => target::NAME_A_FILE,
-        Error::Io { what: "cannot create", source, .. } if source.kind() == io::ErrorKind::NotSeekable => {
-            target::NAME_ANOTHER
-        }
+        Error::Io { what: "cannot create", source, .. } => match source.kind() {
+            // The system says so of an entry to extract; outputs are looked at before.
+            io::ErrorKind::IsADirectory if source.raw_os_error().is_some() => "directories are not replaced",
+            io::ErrorKind::IsADirectory => target::NAME_A_FILE,
+            io::ErrorKind::NotSeekable => target::NAME_ANOTHER,
+            _ => return None,
+        },
         Error::NotFound { .. } | Error::NoMatch { .. } => "packfs list shows the paths in the image",
         Error::Exists { .. } => "--force replaces it",
         Error::NoIndex { .. } => "--index writes one, --reuse-index names it",
@@ -249,6 +260,7 @@ fn rest_after_end<'c>(text: &str, cause: &'c str) -> Option<&'c str> {
 mod tests {
     use super::*;
     use anyhow::{Context, anyhow};
+    use rustix::io::Errno;
 
     #[test]
     fn every_cause_is_named_once() {
@@ -283,6 +295,11 @@ mod tests {
             (Error::limit("a", "too long").into(), 1, ""),
             (Error::option("block size", 5, "too small").into(), 2, ""),
             (Error::from("zstd:99".parse::<packfs_codec::Choice>().unwrap_err()).into(), 2, ""),
+            (Error::Syntax { path: "--rule".into(), line: 1, why: "x".into() }.into(), 2, ""),
+            (Error::Syntax { path: "rules".into(), line: 1, why: "x".into() }.into(), 1, ""),
+            (Error::sys("cannot create", "a", Errno::ISDIR).into(), 1, "directories are not replaced"),
+            (Error::io("cannot create", "a")(io::ErrorKind::IsADirectory.into()).into(), 1, "name a file in it"),
+            (Error::io("cannot open", "a")(io::ErrorKind::IsADirectory.into()).into(), 1, ""),
             (Error::NotFound { path: path() }.into(), 1, "packfs list"),
             (Error::NoMatch { regex: "x".into() }.into(), 1, "packfs list"),
             (packfs_dump::Error::Exists { path: path(), device: false }.into(), 1, "--resume"),

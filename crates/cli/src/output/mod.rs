@@ -1,5 +1,6 @@
 //! All output of packfs: results and remarks on standard output ([`stdout`]), messages on standard error.
 
+pub(crate) mod advice;
 pub(crate) mod display;
 pub(crate) mod failure;
 pub(crate) mod findings;

@@ -68,7 +68,9 @@ pub(crate) fn require_stdout() -> Result<()> {
 pub(crate) fn require_pipe_or_file(what: &str) -> Result<()> {
     require_stdout()?;
     if is_terminal() {
-        return Err(UsageError(format!("refusing to write {what} to a terminal; use -o FILE or a pipe")).into());
+        return Err(
+            UsageError(format!("refusing to write {what} to a terminal; redirect it to a file or a pipe")).into()
+        );
     }
     Ok(())
 }

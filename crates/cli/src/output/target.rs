@@ -9,6 +9,7 @@ use packfs_blocks::Output;
 use packfs_image::name::display;
 
 use super::failure::UsageError;
+use crate::arguments;
 
 /// Advice where a directory is named as an output.
 pub(crate) const NAME_A_FILE: &str = "name a file in it";
@@ -52,7 +53,10 @@ pub(crate) fn refuse_old_device(old: &Path, new: &Path, how_long: &str) -> Resul
 pub(crate) fn refuse_stream(path: &Path) -> anyhow::Result<()> {
     match Output::check_target(path) {
         Err(error) if error.kind() == io::ErrorKind::NotSeekable => {
-            anyhow::bail!("{}: cannot create: {error}; use -o - and redirect standard output", display(path))
+            // Of other programs, none has this option.
+            let redirect = arguments::emulated_program().is_none();
+            let advice = if redirect { "use -o - and redirect standard output" } else { NAME_ANOTHER };
+            anyhow::bail!("{}: cannot create: {error}; {advice}", display(path))
         }
         // `create` reports all other errors.
         _ => Ok(()),

@@ -2,14 +2,14 @@
 
 use packfs_image::{WarningKind, Warnings};
 
-use super::{say, units};
+use super::{advice, say, units};
 
 /// Prints the warnings of a library.
 pub(crate) fn print(warnings: &Warnings) {
     for (kind, counted) in warnings.kinds() {
         let hint = match kind {
-            WarningKind::OutputInSource => " (with --exclude)",
-            _ => "",
+            WarningKind::OutputInSource => advice::for_user(" (with --exclude)").unwrap_or_default(),
+            _ => String::new(),
         };
         let example = counted.first.first().map(packfs_image::Warning::place).unwrap_or_default();
         match counted.count {

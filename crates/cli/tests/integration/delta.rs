@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::program::sh;
 use crate::common::{FORMATS, fail, have, run_in, sample, stderr, succeed};
@@ -136,4 +137,26 @@ fn the_result_is_told_unless_quiet() {
     assert!(told.starts_with("p: ") && told.contains("for an image of"), "{told}");
     let told = stderr(&run_in(dir, &["apply", "old.squashfs", "p", "-o", "applied"]));
     assert!(told.starts_with("applied: ") && told.contains("compressed again"), "{told}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    inputs(dir);
+    succeed(dir, &["delta", "old.erofs", "new.erofs", "-o", "p", "-q"]);
+    let cases: [(&[&str], &str); 4] = [
+        (&["apply", "old.erofs", "p", "-o", "x"], "packfs: x: cannot write"),
+        (&["delta", "old.erofs", "new.squashfs", "-o", "x"], "packfs: x: cannot write"),
+        (&["seal", "new.erofs"], "packfs: new.erofs.verity: cannot write the hash tree: "),
+        (&["seal", "new.erofs", "--for", "ddi", "-o", "x.raw"], "packfs: x.raw: cannot "),
+    ];
+    for (args, told) in cases {
+        // As on a full disk: files end after a block.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 1; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_packfs")]).args(args);
+        let failed = limited.current_dir(dir).output().unwrap();
+        assert_eq!(failed.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&failed).starts_with(told), "{args:?}: {}", stderr(&failed));
+    }
 }

@@ -35,7 +35,7 @@ fn a_hot_list_changes_the_layout_and_not_the_tree() {
         assert!(piped.status.success(), "{}", stderr(&piped));
         succeed(dir, &["diff", "hot", "piped"]);
         fail(dir, 1, &["build", "root", "-o", "new", "--hot", "list", "--strict"]);
-        assert!(fail(dir, 1, &["build", "root", "-o", "new", "--hot", "gone"]).contains("gone"));
+        assert!(fail(dir, 2, &["build", "root", "-o", "new", "--hot", "gone"]).contains("gone"));
         assert!(!dir.join("new").exists());
     }
 }

@@ -133,7 +133,7 @@ fn facts_are_those_of_dump_erofs() {
         ("--nid=1234567 ours.erofs", "has this number"),
         ("-e ours.erofs", "need an inode"),
         ("nosuch", "cannot open"),
-        ("--nid=x ours.erofs", "invalid NID"),
+        ("--nid=x ours.erofs", "--nid x: expected a number, 0 or more"),
         ("--blkid-udev ours.erofs", "blkid -p"),
     ] {
         let done = run(dir, dir.join("dump.erofs"), line);

@@ -160,7 +160,7 @@ const CASES: &[Case] = &[
     Case { repeats: false, ..case("bench report ../in/runs.jsonl -o o.html") },
     Case { repeats: false, ..case("tune ../in/src --format squashfs -c lz4,xz -b 128K -j 8 -q") },
     Case { repeats: false, ..case("as mksquashfs ../in/src o.sqfs -processors 8 -no-progress") },
-    Case { repeats: false, input: Some("a.tar"), ..case("as sqfstar o.sqfs -processors 8 -no-progress") },
+    Case { repeats: false, input: Some("a.tar"), ..case("as sqfstar -processors 8 -no-progress o.sqfs") },
     Case { repeats: false, ..case("as unsquashfs -processors 8 -no-progress -d o ../in/a.sqfs") },
     case("as sqfscat ../in/a.sqfs text"),
     Case { repeats: false, ..case("as mkfs.erofs -zlz4hc o.erofs ../in/src") },

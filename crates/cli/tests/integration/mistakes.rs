@@ -38,7 +38,12 @@ fn line(dir: &Path, status: i32, args: &[&str]) -> String {
 fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
     let dir = things();
     let image = "neither a SquashFS nor an EROFS image";
-    let cases: [(i32, &[&str], &str); 22] = [
+    let cases: [(i32, &[&str], &str); 23] = [
+        (
+            1,
+            &["build", "root", "--append", "root", "-o", "x"],
+            "--append root: a directory, not an image: packfs build",
+        ),
         (1, &["list", "root"], "root: a directory, not an image: packfs build makes an image of it"),
         (1, &["cat", "root", "etc/motd"], "root: a directory, not an image: packfs build"),
         (1, &["check", "root"], "root: a directory, not an image: packfs build"),
@@ -56,8 +61,8 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
         (1, &["build", "@text", "-o", "x"], "text:1: unknown type `text`"),
         (1, &["build", "root", "-o", "root"], "root: cannot create: is a directory; name a file in it"),
         (1, &["join", "part", "-o", "root"], "root: is a directory; name a file in it"),
-        (1, &["extract", "i.sqfs", "-C", "text"], "text: not a directory; -C takes a directory, which need not exist"),
-        (1, &["extract", "i.sqfs", "-C", "text", "--dry-run"], "text: not a directory; -C"),
+        (1, &["extract", "i.sqfs", "-C", "text"], "text: not a directory; name a directory, which need not exist"),
+        (1, &["extract", "i.sqfs", "-C", "text", "--dry-run"], "text: not a directory; name a"),
         (1, &["diff", "part", "i.sqfs"], "part: a part of a dump: packfs join restores the dump"),
         (1, &["bench", "read", "root"], "root: a directory, not an image; --matrix root makes images of it"),
         (1, &["tune", "part"], "part: a part of a dump: packfs join restores the dump"),
@@ -105,7 +110,7 @@ fn an_output_that_is_a_stream_is_refused_at_once_with_a_way_out() {
 #[test]
 fn values_that_are_not_accepted_are_one_line_in_the_units_of_people() {
     let dir = things();
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 24] = [
         (
             &["build", "root", "-o", "x", "--stream", "--shards", "2"],
             "building x: --stream: an image that is streamed cannot have shards",
@@ -135,6 +140,19 @@ fn values_that_are_not_accepted_are_one_line_in_the_units_of_people() {
             &["build", "root", "-o", "x.erofs", "-c", "zstd", "--target-kernel", "5.15"],
             "--target-kernel 5.15: this kernel cannot read zstd (since Linux 6.10); choose 6.10, or do",
         ),
+        (&["build", "root", "-o", "x", "--add", "foo"], "building x: --add:1: the type is missing"),
+        (
+            &["build", "root", "-o", "x", "--owner", "4294967295:0"],
+            "--owner 4294967295:0: `4294967295` is not the number of a user: expected 0 to 4294967294",
+        ),
+        (
+            &["build", "root", "-o", "x", "--uid-offset", "abc"],
+            "--uid-offset abc: expected a whole number to add, as in",
+        ),
+        (&["build", "root", "-o", "x", "--shards", "0"], "--shards 0: expected a whole number from 1 to 1048576"),
+        (&["shard", "plan", "x", "-o", "dir"], "[I] x: expected a whole number, 0 or more"),
+        (&["status", "plan", "dir", "--watch=0"], "--watch 0: expected a whole number from 1 to 4294967295"),
+        (&["mount", "i.sqfs", "m", "--ready-fd", "x"], "--ready-fd x: expected a whole number from 0 to"),
         (&["split", "text", "-o", "x", "--parity", "x"], "--parity x: expected a whole number, 0 or more"),
         (&["split", "text", "-o", "text", "-f"], "text: this is the input; name another file"),
         (&["list", "i.sqfs", "--sort", "foo"], "--sort foo: accepted: path, size, time"),
@@ -152,22 +170,48 @@ fn values_that_are_not_accepted_are_one_line_in_the_units_of_people() {
 fn a_file_of_an_option_is_named_with_the_option_once() {
     let dir = things();
     let missing = "No such file or directory";
-    let cases: [(&[&str], &str); 8] = [
-        (&["build", "root", "-o", "x", "--sort", "nosuch"], "--sort nosuch: cannot read: "),
-        (&["build", "root", "-o", "x", "--hot", "nosuch", "--dry-run"], "--hot nosuch: cannot read: "),
-        (&["build", "root", "-o", "x", "--reuse", "nosuch"], "--reuse nosuch: cannot open: "),
-        (&["build", "root", "-o", "x", "--reuse", "text"], "--reuse text: text.index: no such index"),
-        (&["bench", "codecs", "--data", "nosuch"], "--data nosuch: "),
-        (&["bench", "split", "--data", "nosuch"], "--data nosuch: "),
-        (&["bench", "report", "results", "--against", "nosuch"], "--against nosuch: "),
-        (&["bench", "report", "nosuch", "-o", "page.html"], "nosuch: "),
+    // A list is a part of the command line; an image or a measurement is not.
+    let cases: [(i32, &[&str], &str); 12] = [
+        (2, &["build", "root", "-o", "x", "--sort", "nosuch"], "--sort nosuch: cannot read: "),
+        (2, &["build", "root", "-o", "x", "--hot", "nosuch", "--dry-run"], "--hot nosuch: cannot read: "),
+        (2, &["build", "root", "-o", "x", "--fs-config", "nosuch"], "--fs-config nosuch: cannot read: "),
+        (2, &["build", "root", "-o", "x", "--rules", "nosuch"], "--rules nosuch: cannot read: "),
+        (2, &["build", "root", "-o", "x", "--exclude-from", "nosuch"], "--exclude-from nosuch: cannot read: "),
+        (2, &["list", "i.sqfs", "--paths-from", "nosuch"], "--paths-from nosuch: cannot read: "),
+        (1, &["build", "root", "-o", "x", "--reuse", "nosuch"], "--reuse nosuch: cannot open: "),
+        (1, &["build", "root", "-o", "x", "--reuse", "text"], "--reuse text: text.index: no such index"),
+        (1, &["bench", "codecs", "--data", "nosuch"], "--data nosuch: "),
+        (1, &["bench", "split", "--data", "nosuch"], "--data nosuch: "),
+        (1, &["bench", "report", "results", "--against", "nosuch"], "--against nosuch: "),
+        (1, &["bench", "report", "nosuch", "-o", "page.html"], "nosuch: "),
     ];
     fs::write(dir.path().join("results"), "").unwrap();
-    for (args, told) in cases {
-        let error = line(dir.path(), 1, args);
+    for (status, args, told) in cases {
+        let error = line(dir.path(), status, args);
         assert!(error.starts_with(told) && (error.ends_with(missing) || error.contains("index")), "{args:?}: {error}");
         assert_eq!(error.matches("nosuch").count(), usize::from(args.contains(&"nosuch")), "{args:?}: {error}");
     }
+}
+
+#[test]
+fn advice_names_options_of_the_program_that_was_started() {
+    let dir = things();
+    let cases: [(&[&str], &str); 3] = [
+        (&["extract", "i.sqfs", "-C", "out"], "out/etc/motd exists; --force replaces it"),
+        (&["as", "fsck.erofs", "--extract=out", "i.erofs"], "out/etc/motd exists; --overwrite replaces it"),
+        (&["as", "rdsquashfs", "-u", "/", "-p", "out", "i.sqfs"], "out/etc/motd exists"),
+    ];
+    fs::create_dir_all(dir.path().join("out/etc")).unwrap();
+    fs::write(dir.path().join("out/etc/motd"), "").unwrap();
+    for (args, told) in cases {
+        let error = line(dir.path(), 1, args);
+        assert!(error.ends_with(told), "{args:?}: {error}");
+    }
+    // No file in that directory would be this entry.
+    fs::remove_file(dir.path().join("out/etc/motd")).unwrap();
+    fs::create_dir(dir.path().join("out/etc/motd")).unwrap();
+    let error = line(dir.path(), 1, &["extract", "i.sqfs", "-C", "out", "--force"]);
+    assert!(error.ends_with("out/etc/motd: cannot create: Is a directory; directories are not replaced"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{fail, have, sample, succeed};
+use crate::common::program::sh;
+use crate::common::{fail, have, run_in, sample, sample_dir, succeed};
 
 fn mkfs(dir: &Path, options: &[&str], image: &str) -> bool {
     let made = Command::new("mkfs.erofs").args(options).args([image, "root"]).current_dir(dir).output().unwrap();
@@ -67,4 +68,32 @@ fn additional_devices_are_named_in_their_order() {
         fail(dir, 2, &["list", "image", "--device", "blob", "--device", "blob"])
             .contains("number of devices 2: the image has additional devices: 1")
     );
+}
+
+#[test]
+fn a_device_that_is_not_named_is_one_finding() {
+    let dir = sample_dir();
+    let dir = dir.path();
+    sh(
+        dir,
+        "tar -cf a.tar -C root . && mkdir more && seq 30000 >more/b && seq 40000 >more/c && tar -cf b.tar -C more .",
+    );
+    succeed(dir, &["build", "--refer", "a.tar", "b.tar", "-o", "both.erofs", "--features", "^checksum", "-q"]);
+    succeed(dir, &["check", "both.erofs", "--device", "a.tar", "--device", "b.tar", "-q"]);
+    let findings = |image: &str| {
+        let checked = run_in(dir, &["check", image]);
+        assert_eq!(checked.status.code(), Some(1));
+        String::from_utf8(checked.stdout).unwrap()
+    };
+    let told =
+        |number| format!("additional device {number} of 2: not given; name the files of all with --device, in order\n");
+    assert_eq!(findings("both.erofs"), format!("{}{}", told(1), told(2)));
+    // Devices may follow the image in its file.
+    sh(dir, "cat both.erofs a.tar >one.erofs && cat one.erofs b.tar >whole.erofs");
+    assert_eq!(findings("one.erofs"), told(2));
+    succeed(dir, &["check", "whole.erofs", "-q"]);
+    // Other findings stay.
+    sh(dir, "LC_ALL=C sed 's|motd|mo/d|' both.erofs >damaged.erofs");
+    let all = findings("damaged.erofs");
+    assert!(all.contains(&told(1)) && all.contains("mo/d"), "{all}");
 }

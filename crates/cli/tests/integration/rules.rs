@@ -173,7 +173,8 @@ fn rules_are_explained_and_mistakes_told() {
     std::fs::write(dir.join("wrong"), "all -> stop\nname=x -> exclude\n").unwrap();
     for (status, options, why) in [
         (1, &["--rules", "wrong"][..], "wrong:2: unknown test `name`"),
-        (1, &["--rule", "all -> codec=none"], "--rule:1: codec=none: the effect `store`"),
+        (2, &["--rule", "all -> codec=none"], "--rule:1: codec=none: the effect `store`"),
+        (2, &["--rule", "foo"], "--rule:1: "),
         (2, &["--rule", "all -> codec=lz4", "--format", "squashfs"], "a SquashFS image has one codec"),
         (
             2,
@@ -185,8 +186,26 @@ fn rules_are_explained_and_mistakes_told() {
         (2, &["--rule", "all -> cluster=8K", "--format", "erofs", "-c", "none"], "without compression has no"),
         (2, &["--rules", "none"], "--rules none: cannot read"),
         (2, &["--rule", "type=file -> store", "--shards", "2"], "cannot be used with shards"),
-        (1, &["--rule", "type=file -> no-dedup", "--format", "erofs"], "in an EROFS image"),
-        (1, &["--rule", "type=file -> store", "--format", "erofs", "--target-kernel", "5.10"], "in an EROFS image"),
+        (
+            2,
+            &["--rule", "type=file -> no-dedup", "--format", "erofs"],
+            "--rule no-dedup: an EROFS image cannot treat single files this way",
+        ),
+        (
+            2,
+            &["--rule", "type=file -> store", "--format", "erofs", "--target-kernel", "5.10"],
+            "--rule store: it needs Linux 5.15",
+        ),
+        (
+            2,
+            &["--rule", "type=file -> store", "--format", "erofs", "--metabox", "8K", "--target-kernel", "6.17"],
+            "--rule store: an image with metabox cannot store single files uncompressed: leave one of the two out",
+        ),
+        (
+            2,
+            &["--rule", "type=file -> store", "--format", "erofs", "--features", "48bit", "--target-kernel", "6.17"],
+            "--rule store: an image with 48bit cannot",
+        ),
     ] {
         let args = [&["build", "root", "-o", "new"][..], options].concat();
         let output = packfs(&args).stdin(Stdio::null()).current_dir(dir).output().unwrap();
@@ -265,7 +284,7 @@ fn single_files_are_packed_in_other_ways() {
     for effect in ["fragments=tails", "no-sparse", "align"] {
         let rule = format!("type=file -> {effect}");
         assert!(
-            fail(dir, 1, &["build", "root", "-o", "x.erofs", "-fq", "--rule", &rule]).contains("in an EROFS image")
+            fail(dir, 2, &["build", "root", "-o", "x.erofs", "-fq", "--rule", &rule]).contains("an EROFS image cannot")
         );
     }
 }

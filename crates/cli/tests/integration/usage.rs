@@ -220,7 +220,7 @@ fn there_is_one_rule_for_the_exit_status() {
         (2, &["build", "root", "-o", "c.erofs", "--label", "longer than it can be"]),
         (2, &["build", "root", "-o", "c.sqfs", "--exclude", "a["]),
         (2, &["build", "root", "-o", "c.sqfs", "--mode", "rw"]),
-        (1, &["build", "root", "-o", "c.sqfs", "--sort", "missing"]),
+        (2, &["build", "root", "-o", "c.sqfs", "--sort", "missing"]),
         (0, &["list", "a.sqfs"]),
         (1, &["list", "missing"]),
         (1, &["list", "dump"]),

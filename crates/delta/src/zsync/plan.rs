@@ -109,7 +109,7 @@ impl UpdatePlan {
     /// Copies the blocks that the old file has to their places in the new one. Counts bytes as done.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Interrupted`].
+    /// [`Error::Io`]; [`Error::Write`]; [`Error::Interrupted`].
     pub fn copy_blocks(&self, old: &dyn ReadAt, target: &dyn Storage, effort: &PatchEffort) -> Result<()> {
         let mut bytes = Vec::new();
         for CopiedRange { old_offset, new_offset, len } in self.copied_ranges() {
@@ -123,7 +123,7 @@ impl UpdatePlan {
                 let left = old.len().saturating_sub(old_offset + done).min(piece_len);
                 let stored = &mut bytes[..usize::try_from(left).unwrap_or_default()];
                 old.read_exact_at(stored, old_offset + done).map_err(Error::io("cannot read the old file"))?;
-                target.write_all_at(&bytes, new_offset + done).map_err(Error::io("cannot write the new file"))?;
+                target.write_all_at(&bytes, new_offset + done).map_err(Error::write("the new file"))?;
                 Progress::add(&effort.progress.done, piece_len);
                 done += piece_len;
             }

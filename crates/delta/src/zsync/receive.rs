@@ -136,7 +136,7 @@ impl<'r> BlockReceiver<'r> {
         if !self.index.is_block(block, &self.pending) {
             return Err(Error::OtherFile { offset: self.at });
         }
-        self.target.write_all_at(&self.pending, self.at).map_err(Error::io("cannot write the new file"))?;
+        self.target.write_all_at(&self.pending, self.at).map_err(Error::write("the new file"))?;
         self.at += self.pending.len() as u64;
         Ok(())
     }
@@ -144,7 +144,7 @@ impl<'r> BlockReceiver<'r> {
     /// Fails if a block was not the right one, or if bytes are missing.
     ///
     /// # Errors
-    /// [`Error::OtherFile`]; [`Error::Io`].
+    /// [`Error::OtherFile`]; [`Error::Write`].
     pub fn finish(self) -> Result<()> {
         match self.failed {
             Some(error) => Err(error),

@@ -151,8 +151,7 @@ impl PartitionTable {
         // At the end, the order is reversed: entries first, so that the header is in the last sector.
         let mut tail = entries;
         tail.extend_from_slice(&backup.sector());
-        let write =
-            |bytes: &[u8], at| output.write_all_at(bytes, at).map_err(Error::io("cannot write the partition table"));
+        let write = |bytes: &[u8], at| output.write_all_at(bytes, at).map_err(Error::write("the partition table"));
         write(&head, 0)?;
         write(&tail, (last - ENTRY_SECTORS) * SECTOR)
     }

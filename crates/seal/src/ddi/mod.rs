@@ -82,7 +82,7 @@ impl DdiPlan {
     /// Writes the signature and both partition tables, after the image and its tree were written to their places.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Write`].
     pub fn write_table(&self, sealed: &VeritySeal, signature: Option<&DdiSignature>, output: &Output) -> Result<()> {
         let name = self.kind.name();
         let halves = RootHashHalves::of(&sealed.root_hash);
@@ -106,7 +106,7 @@ impl DdiPlan {
             // systemd reads up to the first zero.
             let mut bytes = json.into_bytes();
             bytes.resize(usize::try_from(len).expect("a signature of a few KiB"), 0);
-            output.write_all_at(&bytes, start).map_err(Error::io("cannot write the signature"))?;
+            output.write_all_at(&bytes, start).map_err(Error::write("the signature"))?;
             // systemd finds it by its type, so its UUID may be anything that is the same each time.
             let uuid = derived_uuid(b"packfs signature partition\0", &sealed.root_hash);
             partitions.push(partition(self.kind.signature(), uuid, start, len, "-verity-sig"));

@@ -55,7 +55,7 @@ impl UnsignedBundle {
     ///
     /// # Errors
     /// [`Error::Bundle`] for an image from which no bundle can be made; [`Error::InvalidOption`] for other parameters than
-    /// [`usual_options`] has, but for the salt; [`Error::Io`]; [`Error::Interrupted`].
+    /// [`usual_options`] has, but for the salt; [`Error::Io`]; [`Error::Write`]; [`Error::Interrupted`].
     pub fn seal(
         image: &Arc<dyn ReadAt>,
         options: &VerityOptions,
@@ -72,7 +72,7 @@ impl UnsignedBundle {
         let data = PaddedImage::new(image);
         if let Some(output) = output {
             let padding_len = data.len() - image.len();
-            output.leave_zeros_at(image.len(), padding_len).map_err(Error::io("cannot write the bundle"))?;
+            output.leave_zeros_at(image.len(), padding_len).map_err(Error::write("the bundle"))?;
         }
         let sealed = verity::seal(&data, options, data.len(), output, effort)?;
         let tree_len = tree_end(&sealed)? - data.len();
@@ -83,10 +83,10 @@ impl UnsignedBundle {
     /// Writes the signature, which contains the manifest, to its place after the tree.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if it is too long for RAUC; [`Error::Io`].
+    /// [`Error::InvalidOption`] if it is too long for RAUC; [`Error::Write`].
     pub fn write_signature(&self, cms: &[u8], output: &Output) -> Result<()> {
         let trailer = BundleTrailer::encode(cms)?;
-        output.write_all_at(&trailer, tree_end(&self.sealed)?).map_err(Error::io("cannot write the signature"))
+        output.write_all_at(&trailer, tree_end(&self.sealed)?).map_err(Error::write("the signature"))
     }
 }
 

@@ -82,10 +82,9 @@ impl UnsignedSif {
     /// without times and without a UUID.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Write`].
     pub fn write(&self, signature: Option<&MessageSignature>, output: &Output) -> Result<()> {
-        let write =
-            |bytes: &[u8], at: u64| output.write_all_at(bytes, at).map_err(Error::io("cannot write the SIF file"));
+        let write = |bytes: &[u8], at: u64| output.write_all_at(bytes, at).map_err(Error::write("the SIF file"));
         let mut descriptors = vec![self.partition.clone()];
         if let Some(signature) = signature {
             let envelope = SignedEnvelope::new(&self.metadata.to_json(), signature).to_json();

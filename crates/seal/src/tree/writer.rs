@@ -55,7 +55,7 @@ impl TreeWriter {
         let level = &mut self.levels[height];
         // Digests that do not fill a block are followed by zeros, in both formats.
         level.digests.resize(self.block_size, 0);
-        sink(&level.digests, level.offset).map_err(Error::io("cannot write the hash tree"))?;
+        sink(&level.digests, level.offset).map_err(Error::write("the hash tree"))?;
         let mut digest = Vec::with_capacity(self.digest_len);
         self.hasher.append_digest(&level.digests, &mut digest);
         level.digests.clear();

@@ -31,7 +31,8 @@ pub struct VeritySeal {
 ///
 /// # Errors
 /// [`Error::InvalidOption`] for parameters that the format does not have, or a `hash_offset` that is no multiple of the
-/// hash block size; [`Error::Unaligned`] if the last block of data is not full; [`Error::Io`]; [`Error::Interrupted`].
+/// hash block size; [`Error::Unaligned`] if the last block of data is not full; [`Error::Io`]; [`Error::Write`];
+/// [`Error::Interrupted`].
 pub fn seal(
     data: &dyn ReadAt,
     options: &VerityOptions,
@@ -68,7 +69,7 @@ pub fn seal(
         area.superblock.uuid = Uuid::from_digest(root_hash.as_bytes());
     }
     if let (Some(output), true) = (output, options.has_superblock) {
-        write_superblock(&area, hash_offset, output).map_err(Error::io("cannot write the verity superblock"))?;
+        write_superblock(&area, hash_offset, output).map_err(Error::write("the verity superblock"))?;
     }
     Ok(VeritySeal { root_hash, area, hash_offset })
 }

@@ -90,7 +90,9 @@ impl PaxRecords {
         while !records.is_empty() {
             let (key, value, rest) = split_record(records)
                 .ok_or_else(|| bad(at, format!("`{}` is not a valid record", start(records).escape_ascii())))?;
-            self.set(key, value).map_err(|why| bad(at, format!("{}: {why}", start(key).escape_ascii())))?;
+            self.set(key, value).map_err(|why| {
+                bad(at, format!("{}={}: {why}", start(key).escape_ascii(), start(value).escape_ascii()))
+            })?;
             records = rest;
         }
         Ok(())
@@ -131,7 +133,7 @@ impl PaxRecords {
             b"GNU.sparse.offset" => self.sparse.pending_offset = decimal(value)?,
             b"GNU.sparse.numbytes" => {
                 let offset = self.sparse.pending_offset.take().ok_or("no GNU.sparse.offset before it")?;
-                let len = decimal(value)?.ok_or("no number")?;
+                let len = decimal(value)?.ok_or("expected a number")?;
                 self.sparse.map.push(DataRegion { offset, len });
             }
             b"GNU.sparse.map" => self.sparse.map = map(value)?,
@@ -176,7 +178,10 @@ type RecordValue<T> = std::result::Result<Option<T>, &'static str>;
 fn decimal<T: TryFrom<u64>>(value: &[u8]) -> RecordValue<T> {
     match value {
         [] => Ok(None),
-        _ => parse_decimal(value).and_then(|n| T::try_from(n).ok()).map(Some).ok_or("not a number in range"),
+        _ => parse_decimal(value).and_then(|n| T::try_from(n).ok()).map(Some).ok_or(match size_of::<T>() {
+            4 => "expected a number from 0 to 4294967295",
+            _ => "expected a number from 0 to 18446744073709551615",
+        }),
     }
 }
 
@@ -199,6 +204,8 @@ fn name(value: &[u8]) -> RecordValue<Vec<u8>> {
     }
 }
 
+const NO_TIME: &str = "expected seconds since 1970, as in 1700000000 or 0.5";
+
 /// Parses `[-]SECONDS[.FRACTION]`; digits beyond the nanoseconds are dropped.
 fn time(value: &[u8]) -> RecordValue<Time> {
     if value.is_empty() {
@@ -206,10 +213,10 @@ fn time(value: &[u8]) -> RecordValue<Time> {
     }
     let (negative, value) = value.strip_prefix(b"-").map_or((false, value), |rest| (true, rest));
     let mut parts = value.splitn(2, |byte| *byte == b'.');
-    let secs = parts.next().and_then(parse_decimal).and_then(|secs| i64::try_from(secs).ok()).ok_or("no time")?;
+    let secs = parts.next().and_then(parse_decimal).and_then(|secs| i64::try_from(secs).ok()).ok_or(NO_TIME)?;
     let fraction = parts.next().unwrap_or_default();
     if !fraction.iter().all(u8::is_ascii_digit) {
-        return Err("no time");
+        return Err(NO_TIME);
     }
     let nanos = (0..9).fold(0, |nanos, n| nanos * 10 + fraction.get(n).map_or(0, |digit| u32::from(digit - b'0')));
     // Nanoseconds count upwards: -1.25 s are -2 s and 750,000,000 ns.
@@ -226,7 +233,7 @@ fn map(value: &[u8]) -> std::result::Result<Vec<DataRegion>, &'static str> {
     let mut map = Vec::new();
     while let Some(offset) = numbers.next() {
         let pair = parse_decimal(offset).zip(numbers.next().and_then(parse_decimal));
-        let (offset, len) = pair.ok_or("not pairs of numbers")?;
+        let (offset, len) = pair.ok_or("expected OFFSET,LENGTH,OFFSET,LENGTH...")?;
         map.push(DataRegion { offset, len });
     }
     Ok(map)
@@ -278,9 +285,9 @@ mod tests {
             (b"12.0000000019", Ok(Some(Time { secs: 12, nanos: 1 }))),
             (b"-1.25", Ok(Some(Time { secs: -2, nanos: 750_000_000 }))),
             (b"-3", Ok(Some(Time { secs: -3, nanos: 0 }))),
-            (b"1.x", Err("no time")),
-            (b"99999999999999999999", Err("no time")),
-            (b".5", Err("no time")),
+            (b"1.x", Err(NO_TIME)),
+            (b"99999999999999999999", Err(NO_TIME)),
+            (b".5", Err(NO_TIME)),
         ];
         for (text, want) in cases {
             assert_eq!(time(text), want, "{}", text.escape_ascii());
@@ -289,20 +296,24 @@ mod tests {
 
     #[test]
     fn broken_records_are_refused_with_their_place() {
-        let cases: [&[u8]; 9] = [
-            b"11 path=abc",
-            b"99 path=abc\n",
-            b"0 path=abc\n",
-            b"3 =\n",
-            b"11 pathxabc\n",
-            b"99999999999999999999999 path=abc\n",
-            b"12 size=abc\n",
-            b"20 GNU.sparse.map=1\n",
-            b"11 path=a\0c\n",
+        let cases: [(&[u8], &str); 13] = [
+            (b"11 path=abc", "`11 path=abc` is not a valid record"),
+            (b"99 path=abc\n", "`99 path=abc\\n` is not"),
+            (b"0 path=abc\n", "`0 path=abc\\n` is not"),
+            (b"3 =\n", "`3 =\\n` is not"),
+            (b"11 pathxabc\n", "`11 pathxabc\\n` is not"),
+            (b"99999999999999999999999 path=abc\n", "`99999999999999999999999 path=abc\\n` is not"),
+            (b"12 size=abc\n", "size=abc: expected a number from 0 to 18446744073709551615"),
+            (b"18 uid=4294967296\n", "uid=4294967296: expected a number from 0 to 4294967295"),
+            (b"13 mtime=abc\n", "mtime=abc: expected seconds since 1970, as in"),
+            (b"20 GNU.sparse.map=1\n", "GNU.sparse.map=1: expected OFFSET,LENGTH"),
+            (b"25 GNU.sparse.numbytes=5\n", "GNU.sparse.numbytes=5: no GNU.sparse.offset before it"),
+            (b"12 path=a\0c\n", "path=a\\x00c: a NUL in a name"),
+            (b"28 SCHILY.xattr.=some value\n", "SCHILY.xattr.=some value: not a valid name"),
         ];
-        for records in cases {
+        for (records, why) in cases {
             let error = PaxRecords::default().add(records, 1536).unwrap_err().to_string();
-            assert!(error.starts_with("pax header at byte 1536"), "{error}");
+            assert!(error.starts_with(&format!("pax header at byte 1536: {why}")), "{error}");
         }
     }
 }

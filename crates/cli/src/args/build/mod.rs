@@ -215,11 +215,13 @@ pub(crate) struct BuildArgs {
     owner: Option<(Option<u32>, Option<u32>)>,
 
     /// Number to add to every owner, after --owner; may be negative
-    #[arg(help_heading = "Contents", long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    #[arg(help_heading = "Contents", long, value_name = "N", default_value = "0", allow_hyphen_values = true,
+          value_parser = value::id_offset)]
     uid_offset: i64,
 
     /// Number to add to every group
-    #[arg(help_heading = "Contents", long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    #[arg(help_heading = "Contents", long, value_name = "N", default_value = "0", allow_hyphen_values = true,
+          value_parser = value::id_offset)]
     gid_offset: i64,
 
     /// Give each name of a hard-linked file an inode of its own

@@ -160,8 +160,9 @@ impl BuildArgs {
     }
 
     fn refuse_to_read_stdin_twice(&self) -> Result<(), UsageError> {
-        let from_stdin = self.sources.iter().chain(&self.files_from).filter(|source| source.as_os_str() == "-");
-        if from_stdin.count() > 1 {
+        let lists = [&self.files_from, &self.sort, &self.hot, &self.around.fs_config];
+        let files = self.sources.iter().chain(lists.into_iter().flatten()).chain(&self.rules);
+        if files.filter(|file| file.as_os_str() == "-").count() > 1 {
             return Err(UsageError("standard input (`-`) can be read only once".into()));
         }
         Ok(())

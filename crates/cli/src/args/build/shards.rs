@@ -15,7 +15,7 @@ pub(super) struct ShardCountArgs {
     ///
     /// Shards share only whole files, so each adds a little to the size. With 1, the image has the same bytes as
     /// without this option.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "N", value_parser = value::number_in::<u32>(1..=1 << 20))]
     shards: Option<u32>,
 
     /// Cut the data into shards of about SIZE

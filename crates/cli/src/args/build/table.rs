@@ -172,7 +172,9 @@ pub(super) fn is_in_a_table(id: &str) -> bool {
 /// Turns an error of the library into one that names the option as it is typed.
 pub(crate) fn name_option(error: &packfs_image::Error) -> UsageError {
     match error {
-        packfs_image::Error::InvalidOption { option, value, why } if is_in_a_table(&id_of(option)) => {
+        packfs_image::Error::InvalidOption { option, value, why }
+            if *option == "rule" || is_in_a_table(&id_of(option)) =>
+        {
             let space = if value.is_empty() { "" } else { " " };
             UsageError(format!("--{option}{space}{value}: {why}"))
         }

@@ -87,7 +87,9 @@ fn options_of_one_format_are_refused_for_the_other() {
 #[test]
 fn standard_input_comes_once() {
     assert!(plan(&["x", "-"]).is_ok());
-    assert!(plan(&["x", "-", "-"]).unwrap_err().0.contains("only once"));
+    for twice in ["-", "--files-from=-", "--sort=-", "--hot=-", "--rules=-", "--fs-config=-"] {
+        assert!(plan(&["x", "-", twice]).unwrap_err().0.contains("only once"), "{twice}");
+    }
 }
 
 #[test]

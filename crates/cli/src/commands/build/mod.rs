@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_blocks::io::FileAt;
 use packfs_image::build::{AnyOptions, BuildSummary};
 use packfs_image::erofs::{Feature, Kernel};
 use packfs_image::name::display;
@@ -27,7 +26,7 @@ use self::delta_index::PendingIndex;
 use self::report::BuildReport;
 pub(super) use self::report::OversizedLine;
 use super::seal::PendingSeal;
-use super::{remote, sources};
+use super::{open, remote, sources};
 use crate::args::{BuildArgs, BuildPlan, FsConfigFrom, ListPaths, RulesFrom, name_option, read};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::meter::ProgressMeter;
@@ -118,9 +117,9 @@ fn refuse_to_lose_data(plan: &BuildPlan) -> Result<(), UsageError> {
 }
 
 /// Opens the image in a file.
-fn open_old_image(path: &Path) -> packfs_image::Result<AnyImage> {
-    let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
-    AnyImage::open(Arc::new(bytes), OpenOptions::default().set(|all| all.name = path.to_owned()))
+fn open_old_image(path: &Path) -> Result<AnyImage> {
+    let bytes = Arc::new(open::file(path, 0)?);
+    Ok(AnyImage::open(bytes, OpenOptions::default().set(|all| all.name = path.to_owned()))?)
 }
 
 /// Returns the older image of `--reuse`, if the error is about it or its index.
@@ -137,18 +136,18 @@ pub(super) fn complete_request(plan: &mut BuildPlan) -> Result<()> {
     let ListPaths { paths, sort, hot, fs_config, .. } = &plan.lists;
     let request = &mut plan.request;
     if let Some(path) = sort {
-        request.sort = Some(SortFile::read(path).with_context(|| format!("--sort {}", display(path)))?);
+        let parsed = SortFile::parse(path, &read("--sort", path)?);
+        request.sort = Some(parsed.with_context(|| format!("--sort {}", display(path)))?);
     }
     if let Some(path) = hot {
-        request.hot = Some(HotList::read(path).with_context(|| format!("--hot {}", display(path)))?);
+        request.hot = Some(HotList::new(path, read("--hot", path)?));
     }
     if let Some(from) = paths {
         let paths = read("--files-from", &from.file)?;
         request.listed_files = Some(ListedFiles { paths, separator: from.separator });
     }
     if let Some(FsConfigFrom { file, mount_point }) = fs_config {
-        let text = std::fs::read(file).map_err(Error::io("cannot read", file));
-        let text = text.with_context(|| format!("--fs-config {}", display(file)))?;
+        let text = read("--fs-config", file)?;
         request.fs_config = Some(FsConfig::parse(file, &text, mount_point.as_os_str().as_bytes())?);
     }
     request.elsewhere = remote::elsewhere(&plan.remote);

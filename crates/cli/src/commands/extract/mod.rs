@@ -12,7 +12,7 @@ use super::open;
 use crate::args::ExtractArgs;
 use crate::output::failure::CommandOutcome;
 use crate::output::meter::{ProgressMeter, SpentResources};
-use crate::output::{interrupt, say, units};
+use crate::output::{advice, interrupt, say, units};
 
 pub(crate) fn run(args: &ExtractArgs) -> Result<CommandOutcome> {
     let extraction = PlannedExtraction::new(args)?;
@@ -52,7 +52,7 @@ pub(crate) struct PlannedExtraction<'a> {
 impl<'a> PlannedExtraction<'a> {
     pub(crate) fn new(args: &'a ExtractArgs) -> Result<Self> {
         if args.directory.symlink_metadata().is_ok() && !args.directory.is_dir() {
-            bail!("{}: not a directory; -C takes a directory, which need not exist", display(&args.directory));
+            bail!("{}: not a directory; name a directory, which need not exist", display(&args.directory));
         }
         let opened = open::in_order(&args.image, args.effort.memory())?;
         let change = args.alter.resolve()?;
@@ -97,9 +97,8 @@ impl<'a> PlannedExtraction<'a> {
 
     pub(crate) fn run(&self) -> Result<(dir::ExtractSummary, SpentResources)> {
         let dir = display(&self.args.directory);
-        interrupt::explain_end(format!(
-            "files in {dir} may be incomplete; the same command with --force completes them"
-        ));
+        let again = advice::for_user("; the same command with --force completes them").unwrap_or_default();
+        interrupt::explain_end(format!("files in {dir} may be incomplete{again}"));
         let meter =
             if self.args.percentage { ProgressMeter::percentage() } else { ProgressMeter::start(self.args.talk.quiet) };
         let extracted = sink::dir::extract(&self.image(), &self.args.directory, &self.options, meter.progress());

@@ -14,6 +14,7 @@ use packfs_image::name::display;
 use packfs_image::tree::{DeviceNumber, Time};
 
 use super::ListEntry;
+use crate::output::advice;
 
 /// Writes lines.
 pub(super) struct PackLines {
@@ -132,11 +133,8 @@ fn quoted_word(path: &[u8]) -> Vec<u8> {
 /// Returns a text that is the rest of a line, unless a line cannot hold it.
 fn rest_of_line<'t>(path: &[u8], what: &str, text: &'t [u8]) -> Result<&'t [u8]> {
     if text.contains(&b'\n') || text.ends_with(b"\r") || text.first().is_some_and(u8::is_ascii_whitespace) {
-        bail!(
-            "{}: a pack list cannot hold {what}, `{}`: leave it out with --exclude",
-            display_path(path),
-            text.escape_ascii()
-        );
+        let way_out = advice::for_user(": leave it out with --exclude").unwrap_or_default();
+        bail!("{}: a pack list cannot hold {what}, `{}`{way_out}", display_path(path), text.escape_ascii());
     }
     Ok(text)
 }

@@ -11,7 +11,7 @@ use packfs_seal::verity::VerityOptions;
 
 use super::minisign::MinisignOutput;
 use super::signing::ManifestSignature;
-use super::{copy_image, print, report_seal};
+use super::{copy_image, name_file, print, report_seal};
 use crate::args::{MinisignSubject, SealArgs};
 use crate::output::failure::{CommandOutcome, UsageError};
 use crate::output::meter::ProgressMeter;
@@ -33,7 +33,7 @@ pub(super) fn run(
     }
     let seal = |output: Option<&Output>| {
         let sealed = UnsignedBundle::seal(image, options, output, effort);
-        sealed.with_context(|| display(&args.image).to_string())
+        sealed.map_err(|error| name_file(error, &args.image, output))
     };
     if args.root_hash_only || args.manifest_only {
         let bundle = seal(None)?;

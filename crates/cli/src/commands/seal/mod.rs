@@ -73,7 +73,7 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
     let outputs = SealOutputs::create(SealLayout::of(args, signature.is_some())?, args.force)?;
     let minisign = MinisignOutput::create(args, outputs.layout.minisign_subject(args))?;
     let disk = outputs.layout.disk.map(|kind| DdiPlan::new(kind, image.len(), &options)).transpose()?;
-    let sealed = outputs.fill(&image, &args.image, disk.as_ref(), &options, &effort).with_context(name)?;
+    let sealed = outputs.fill(&image, &args.image, disk.as_ref(), &options, &effort)?;
     let signature = signature.map(|signature| signature.make(&sealed.root_hash)).transpose()?;
     if let Some(plan) = disk {
         outputs.complete_disk(&plan, &sealed, signature.as_ref())?;
@@ -172,7 +172,8 @@ impl SealOutputs {
             (None, None) => image.len().next_multiple_of(options.hash_block_size.into()),
         };
         let output = self.hash_tree.as_ref().or(self.image.as_ref());
-        Ok(verity::seal(&**image, options, hash_offset, output, effort)?)
+        let sealed = verity::seal(&**image, options, hash_offset, output, effort);
+        sealed.map_err(|error| name_file(error, path, output))
     }
 
     /// Writes the signature and the partition tables of a disk image.
@@ -270,6 +271,13 @@ pub(super) struct SealReport<'a> {
 
 impl JsonDocument for SealReport<'_> {
     const KIND: &'static str = "seal";
+}
+
+/// Names the file that an error is about: the output if that cannot be written, else the image.
+fn name_file(error: packfs_seal::Error, image: &Path, output: Option<&Output>) -> anyhow::Error {
+    let unwritten = output.filter(|_| matches!(error, packfs_seal::Error::Write { .. }));
+    let at_fault = unwritten.map_or(image, Output::target);
+    anyhow::Error::new(error).context(display(at_fault).to_string())
 }
 
 /// Copies the `len` bytes of an image to byte `start` of an output, sharing blocks where the file system can.

@@ -207,7 +207,11 @@ impl PlannedUpdate<'_> {
             Progress::add(fetched, bytes.len() as u64);
             Progress::add(&self.effort.progress.done, bytes.len() as u64);
         })?;
-        receiver.finish().with_context(|| fetcher.name().to_owned())
+        receiver.finish().map_err(|error| match error {
+            // The caller names the new file.
+            DeltaError::Write { .. } => error.into(),
+            _ => anyhow::Error::new(error).context(fetcher.name().to_owned()),
+        })
     }
 }
 

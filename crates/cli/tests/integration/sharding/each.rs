@@ -152,7 +152,7 @@ fn bad_lists_name_the_line() {
     let dir = work.path();
     for (list, status, why) in [
         ("", 2, "bad: the list has no image"),
-        ("root -o a\nroot -o ./a\n", 1, "bad:2: ./a exists"),
+        ("root -o a\nroot -o ./a -f\n", 2, "bad:2: ./a is also the output of line 1"),
         ("root -o small\nroot -o taken\n", 1, "bad:2: taken exists"),
         ("root -o a 'b\n", 2, "bad:1: a quote is not closed"),
         ("root\n", 2, "bad:1: the following required arguments"),

@@ -140,25 +140,38 @@ pub(in crate::erofs) fn xattrs(options: &ErofsOptions, tree: &Tree) -> Result<()
     xattr::EncodedXattrs::encode(options, tree, options.xattr_share).map(drop)
 }
 
-/// Refuses wishes about the data of single files that no layout fulfils.
+/// Refuses rules about the data of single files that no layout fulfils.
 pub(super) fn handling(options: &ErofsOptions, tree: &Tree) -> Result<()> {
     let wishes = tree.inos().fold(DataHandling::empty(), |all, ino| all | tree.inode(ino).handling);
-    let refuse = |why: &str| Err(Error::Unsupported(format!("{why} in an EROFS image")));
-    if wishes.contains(DataHandling::NO_DEDUP) {
-        return refuse("keeping single files out of dedup");
+    let refuse = |effect: &str, why: String| Err(Error::option("rule", effect, why));
+    let of_squashfs = [
+        (DataHandling::NO_DEDUP, "no-dedup"),
+        (DataHandling::SMALL, "fragments=small"),
+        (DataHandling::TAILS, "fragments=tails"),
+        (DataHandling::NO_SPARSE, "no-sparse"),
+        (DataHandling::ALIGN, "align"),
+    ];
+    if let Some((_, effect)) = of_squashfs.iter().find(|(wish, _)| wishes.contains(*wish)) {
+        return refuse(effect, "an EROFS image cannot treat single files this way: leave it out".into());
     }
-    if wishes.intersects(DataHandling::SMALL | DataHandling::TAILS | DataHandling::NO_SPARSE | DataHandling::ALIGN) {
-        return refuse("fragments, holes and alignment for single files have no place");
+    if options.build.codec.codec() == Codec::None || !wishes.contains(DataHandling::STORE) {
+        return Ok(());
     }
-    let compressed = options.build.codec.codec() != Codec::None;
-    if compressed && wishes.contains(DataHandling::STORE) {
-        // Files with holes need chunks, which such images do not have.
-        if options.target_kernel < Feature::Chunks.since() {
-            return refuse("storing single files for a kernel without chunk-based files");
-        }
-        if options.features.intersects(Features::BITS_48) {
-            return refuse("storing single files with 48-bit addresses");
-        }
+    // Files with holes need chunks, which such images do not have.
+    let chunks = Feature::Chunks.since();
+    if options.target_kernel < chunks {
+        return refuse("store", format!("it needs Linux {chunks}: choose that as the oldest kernel, or leave it out"));
+    }
+    // The first ones need the last one, so the user may have named only them.
+    let wide = [
+        (Features::METABOX, "metabox"),
+        (Features::UNALIGNED, "unaligned"),
+        (Features::DOT_OMITTED, "dot-omitted"),
+        (Features::BITS_48, "48bit"),
+    ];
+    if let Some((_, feature)) = wide.iter().find(|(feature, _)| options.features.contains(*feature)) {
+        let why = format!("an image with {feature} cannot store single files uncompressed: leave one of the two out");
+        return refuse("store", why);
     }
     Ok(())
 }
