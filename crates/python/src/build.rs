@@ -7,32 +7,40 @@ use std::path::PathBuf;
 
 use packfs_codec::Choice;
 use packfs_image::source::Entry;
+use packfs_image::source::open::file_format;
 use packfs_image::tree::Time;
 use packfs_image::{Builder, Error, Fs};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyIterator;
 
-use crate::errors::invalid_argument;
+use crate::errors::{argument, invalid_argument};
 use crate::reader::Reader;
 use crate::sources::StreamReader;
 use crate::work::{self, RaisedException};
 
 /// Options of a build.
-#[derive(Debug, FromPyObject)]
+#[derive(Debug)]
 pub(crate) struct BuildSettings {
-    #[pyo3(item)]
     format: String,
-    #[pyo3(item)]
     codec: Option<String>,
-    #[pyo3(item)]
     block_size: Option<u32>,
-    #[pyo3(item)]
     kernel: Option<(u16, u16)>,
-    #[pyo3(item)]
     threads: Option<usize>,
-    #[pyo3(item)]
     force: bool,
+}
+
+impl<'py> FromPyObject<'py> for BuildSettings {
+    fn extract_bound(settings: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(BuildSettings {
+            format: argument(settings, "format")?,
+            codec: argument(settings, "codec")?,
+            block_size: argument(settings, "block_size")?,
+            kernel: argument(settings, "kernel")?,
+            threads: argument(settings, "threads")?,
+            force: argument(settings, "force")?,
+        })
+    }
 }
 
 /// One entry as Python yields it.
@@ -56,7 +64,7 @@ struct YieldedEntry {
 enum GivenSource {
     /// An open image.
     Image(Fs),
-    /// A directory or archive.
+    /// A directory, archive or image.
     Path(PathBuf),
     /// A tar or cpio archive.
     Archive(StreamReader),
@@ -64,8 +72,8 @@ enum GivenSource {
     Entries(YieldedEntries),
 }
 
-/// Builds an image. `kind` says what `source` is: "path" for the path of a directory or archive, "tar" for an object
-/// with a method `read`, "image" for a reader, "entries" for an iterator of entries. Returns the numbers of files and
+/// Builds an image. `kind` says what `source` is: "path" for the path of a directory, archive or image, "tar" for an
+/// object with a method `read`, "image" for a reader, "entries" for an iterator of entries. Returns the numbers of files and
 /// bytes of the image.
 #[pyfunction]
 pub(crate) fn build(
@@ -111,6 +119,7 @@ pub(crate) fn build(
         let builder = match source {
             GivenSource::Image(fs) => builder.image(&fs),
             GivenSource::Path(path) if path.is_dir() => builder.dir(path),
+            GivenSource::Path(path) if file_format(&path).is_image() => builder.image(&Fs::open(&path)?),
             GivenSource::Path(path) => builder.archive(path),
             GivenSource::Archive(reader) => builder.tar(reader),
             GivenSource::Entries(entries) => builder.entries(entries),
@@ -135,7 +144,7 @@ impl Iterator for YieldedEntries {
         if self.ended {
             return None;
         }
-        let yielded = Python::attach(|py| {
+        let yielded = work::attached(|py| {
             let next = self.iterator.bind(py).clone().next().transpose()?;
             next.map(|entry| entry.extract::<YieldedEntry>()?.into_entry(&self.raised)).transpose()
         });

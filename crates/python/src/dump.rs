@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::errors::invalid_argument;
+use crate::errors::{argument, invalid_argument};
 use crate::sources::StreamWriter;
 use crate::work::{self, RaisedException};
 
@@ -22,46 +22,60 @@ use crate::work::{self, RaisedException};
 const DUMP_MODE: u32 = 0o600;
 
 /// Options of a split; those that are absent have the library's defaults.
-#[derive(Debug, FromPyObject)]
+#[derive(Debug)]
 pub(crate) struct SplitSettings {
-    #[pyo3(item)]
     codec: String,
-    #[pyo3(item)]
     chunk_size: Option<u32>,
-    #[pyo3(item)]
     parity: u16,
-    #[pyo3(item)]
     threads: Option<usize>,
-    #[pyo3(item)]
     memory: u64,
-    #[pyo3(item)]
     checkpoint: Option<u64>,
-    #[pyo3(item)]
     dedup: bool,
-    #[pyo3(item)]
     direct: bool,
-    #[pyo3(item)]
     resume: bool,
-    #[pyo3(item)]
     verify: bool,
-    #[pyo3(item)]
     force: bool,
     /// True to store the bytes of a file of makedumpfile, not the ELF core in it.
-    #[pyo3(item)]
     as_is: bool,
 }
 
+impl<'py> FromPyObject<'py> for SplitSettings {
+    fn extract_bound(settings: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(SplitSettings {
+            codec: argument(settings, "codec")?,
+            chunk_size: argument(settings, "chunk_size")?,
+            parity: argument(settings, "parity")?,
+            threads: argument(settings, "threads")?,
+            memory: argument(settings, "memory")?,
+            checkpoint: argument(settings, "checkpoint")?,
+            dedup: argument(settings, "dedup")?,
+            direct: argument(settings, "direct")?,
+            resume: argument(settings, "resume")?,
+            verify: argument(settings, "verify")?,
+            force: argument(settings, "force")?,
+            as_is: argument(settings, "as_is")?,
+        })
+    }
+}
+
 /// Options of a join.
-#[derive(Debug, FromPyObject)]
+#[derive(Debug)]
 pub(crate) struct JoinSettings {
-    #[pyo3(item)]
     partial: bool,
-    #[pyo3(item)]
     threads: Option<usize>,
-    #[pyo3(item)]
     memory: u64,
-    #[pyo3(item)]
     force: bool,
+}
+
+impl<'py> FromPyObject<'py> for JoinSettings {
+    fn extract_bound(settings: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(JoinSettings {
+            partial: argument(settings, "partial")?,
+            threads: argument(settings, "threads")?,
+            memory: argument(settings, "memory")?,
+            force: argument(settings, "force")?,
+        })
+    }
 }
 
 /// Result of a split, a dictionary in Python.

@@ -6,6 +6,8 @@ use packfs_image::{Error, RequestError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::work;
+
 /// An error of a library.
 pub(crate) trait LibraryError: Send {
     /// Returns the exception for it.
@@ -37,6 +39,14 @@ pub(crate) fn request_exception(error: &RequestError) -> PyErr {
 /// Returns the exception for an argument that Python code passed, which `message` explains.
 pub(crate) fn invalid_argument(message: impl Into<String>) -> PyErr {
     exception(&Error::Misuse(message.into()))
+}
+
+/// Takes an argument of Python code from a dictionary. Unlike the errors of derived conversions, which name structs of
+/// Rust, its errors have the name that the caller knows.
+pub(crate) fn argument<'py, T: FromPyObject<'py>>(arguments: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
+    let py = arguments.py();
+    let named = |error: PyErr| PyErr::from_type(error.get_type(py), format!("{name}: {}", error.value(py)));
+    arguments.get_item(name)?.extract().map_err(named)
 }
 
 /// Returns the exception for an address that cannot be read.
@@ -103,6 +113,9 @@ struct FoundError<'e> {
 }
 
 fn exception_of(error: &Error, request: Option<usize>) -> PyErr {
+    if let Some(raised) = raised_by_source(error) {
+        return raised;
+    }
     let mut found = FoundError {
         kind: class_of(error),
         message: error.to_string(),
@@ -110,7 +123,11 @@ fn exception_of(error: &Error, request: Option<usize>) -> PyErr {
         request,
         ..FoundError::default()
     };
-    match error {
+    let place = match error {
+        Error::Entry { source, .. } => source,
+        other => other,
+    };
+    match place {
         Error::Corrupt { structure, offset, .. } => {
             found.structure = Some(structure);
             found.offset = Some(*offset);
@@ -121,10 +138,19 @@ fn exception_of(error: &Error, request: Option<usize>) -> PyErr {
     made(&found)
 }
 
+/// Returns the exception of a file object that was read from, if that is the error.
+fn raised_by_source(error: &Error) -> Option<PyErr> {
+    let Error::Io { source, .. } = error else { return None };
+    let raised = source.get_ref()?.downcast_ref::<PyErr>()?;
+    Some(Python::attach(|py| raised.clone_ref(py)))
+}
+
 /// Returns the name of the exception's class.
 fn class_of(error: &Error) -> &'static str {
     match error {
-        Error::Corrupt { .. } | Error::Damaged { .. } | Error::Codec(_) | Error::Shard { .. } => "Damaged",
+        Error::Corrupt { .. } | Error::Damaged { .. } | Error::Codec(_) | Error::Shard { .. } | Error::Entry { .. } => {
+            "Damaged"
+        }
         Error::NoImage { .. } => "NoImage",
         Error::NotFound { .. } | Error::NoMatch { .. } => "NotFound",
         Error::WrongType { expected: "directory", .. } => "NotADirectory",
@@ -157,6 +183,6 @@ fn made(found: &FoundError<'_>) -> PyErr {
                 (found.kind, &found.message, path, found.structure, found.offset, found.errno, found.request);
             errors.call_method1("make", arguments)
         };
-        make().map_or_else(|failed| failed, PyErr::from_value)
+        work::still_attached(py, make).map_or_else(|failed| failed, PyErr::from_value)
     })
 }

@@ -26,6 +26,8 @@ mod _packfs {
     #[pymodule_export]
     use super::reader::Reader;
     #[pymodule_export]
+    use super::work::{forget_threads, prepare_exit};
+    #[pymodule_export]
     use super::{clean_address, is_address, version};
 }
 

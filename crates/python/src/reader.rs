@@ -3,19 +3,19 @@
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::io::ShiftedBytes;
 use packfs_blocks::pipeline;
 use packfs_image::image::{FileType, Nid, Stat};
 use packfs_image::sink::{dir, tar};
-use packfs_image::{Error, FileAt, Fs, OpenOptions, ReadAt, ReadRequest, diff};
+use packfs_image::{Error, FileAt, Fs, OpenOptions, ReadAt, ReadRequest, RequestError, diff};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 
-use crate::errors::{exception, invalid_argument, remote_exception, request_exception};
+use crate::errors::{argument, exception, invalid_argument, remote_exception, request_exception};
 use crate::sources::{HeldBytes, ObjectBytes, StreamWriter};
 use crate::work::{self, RaisedException};
 
@@ -24,20 +24,29 @@ use crate::work::{self, RaisedException};
 #[derive(Debug)]
 pub(crate) struct Reader {
     fs: Fs,
+    /// True if reading may wait for a server.
+    is_remote: bool,
 }
 
 /// Options of an open image.
-#[derive(Debug, FromPyObject)]
+#[derive(Debug)]
 pub(crate) struct OpenSettings {
     /// Position in the source at which the image begins.
-    #[pyo3(item)]
     offset: u64,
     /// Number of bytes of decoded data to keep.
-    #[pyo3(item)]
     cache: u64,
     /// Maximum number of bytes of one read.
-    #[pyo3(item)]
     read_limit: Option<u64>,
+}
+
+impl<'py> FromPyObject<'py> for OpenSettings {
+    fn extract_bound(settings: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(OpenSettings {
+            offset: argument(settings, "offset")?,
+            cache: argument(settings, "cache")?,
+            read_limit: argument(settings, "read_limit")?,
+        })
+    }
 }
 
 /// Attributes of an inode: letter of its type, size, inode number, mode, owner, group, time of modification in nanoseconds,
@@ -55,8 +64,8 @@ impl Reader {
     /// Opens the image in a file.
     #[staticmethod]
     fn open_path(py: Python<'_>, path: &[u8], settings: OpenSettings) -> PyResult<Self> {
-        let path = Path::new(OsStr::from_bytes(path)).to_owned();
-        py.detach(|| {
+        let path = path_of(path);
+        work::detached(py, || {
             let bytes = FileAt::open(&path, 0).map_err(Error::io("cannot open", &path))?;
             open(Arc::new(bytes), path, &settings)
         })
@@ -66,56 +75,60 @@ impl Reader {
     /// Opens the image in a bytes object.
     #[staticmethod]
     fn open_bytes(py: Python<'_>, bytes: PyBackedBytes, settings: OpenSettings) -> PyResult<Self> {
-        py.detach(|| open(Arc::new(HeldBytes(bytes)), "bytes".into(), &settings)).map_err(|error| exception(&error))
+        work::detached(py, || open(Arc::new(HeldBytes(bytes)), "bytes".into(), &settings))
+            .map_err(|error| exception(&error))
     }
 
     /// Opens the image in an object with a method `read_at(offset, size)` that any thread may call.
     #[staticmethod]
     fn open_object(py: Python<'_>, object: Py<PyAny>, len: u64, settings: OpenSettings) -> PyResult<Self> {
-        py.detach(|| open(Arc::new(ObjectBytes { object, len }), "file object".into(), &settings))
+        work::detached(py, || open(Arc::new(ObjectBytes { object, len }), "file object".into(), &settings))
             .map_err(|error| exception(&error))
     }
 
     /// Opens the image at an address: http, https, s3 or oci.
     #[staticmethod]
-    fn open_address(py: Python<'_>, address: &str, settings: OpenSettings) -> PyResult<Self> {
-        let name = packfs_remote::clean(address);
-        py.detach(|| {
-            let remote = packfs_remote::RemoteObject::open(address, &packfs_remote::RemoteOptions::default());
-            let remote = remote.map_err(|error| remote_exception(&error))?;
-            open(Arc::new(remote), name.into(), &settings).map_err(|error| exception(&error))
-        })
+    fn open_address(py: Python<'_>, address: String, settings: OpenSettings) -> PyResult<Self> {
+        let name = packfs_remote::clean(&address);
+        let opened = work::run_abandonable(py, move || {
+            packfs_remote::RemoteObject::open(&address, &packfs_remote::RemoteOptions::default())
+                .map(|remote| open(Arc::new(remote), name.into(), &settings))
+        })?;
+        let opened = opened.map_err(|error| remote_exception(&error))?;
+        let reader = opened.map_err(|error| exception(&error))?;
+        Ok(Reader { is_remote: true, ..reader })
     }
 
     /// Returns the inode that a path leads to, following symbolic links.
     fn inode(&self, py: Python<'_>, path: &[u8]) -> PyResult<u64> {
-        let path = Path::new(OsStr::from_bytes(path));
-        py.detach(|| self.fs.inode(path)).map(|nid| nid.0).map_err(|error| exception(&error))
+        let path = path_of(path);
+        let nid = self.ask(py, move |fs| fs.inode(&path))?;
+        nid.map(|nid| nid.0).map_err(|error| exception(&error))
     }
 
     /// Returns true if a path leads to a file of any type.
     fn exists(&self, py: Python<'_>, path: &[u8]) -> PyResult<bool> {
-        let path = Path::new(OsStr::from_bytes(path));
-        py.detach(|| self.fs.exists(path)).map_err(|error| exception(&error))
+        let path = path_of(path);
+        self.ask(py, move |fs| fs.exists(&path))?.map_err(|error| exception(&error))
     }
 
     /// Returns the attributes of an inode.
     fn attributes<'py>(&self, py: Python<'py>, nid: u64) -> PyResult<Attributes<'py>> {
-        let stat = py.detach(|| self.fs.image().stat(Nid(nid))).map_err(|error| exception(&error))?;
-        Ok(attributes(py, &stat))
+        let stat = self.ask(py, move |fs| fs.image().stat(Nid(nid)))?;
+        Ok(attributes(py, &stat.map_err(|error| exception(&error))?))
     }
 
     /// Returns the attributes of the entry at a path, without following symbolic links.
     fn entry_attributes<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Attributes<'py>> {
-        let path = Path::new(OsStr::from_bytes(path));
-        let stat = py.detach(|| self.fs.symlink_metadata(path)).map_err(|error| exception(&error))?;
-        Ok(attributes(py, &stat))
+        let path = path_of(path);
+        let stat = self.ask(py, move |fs| fs.symlink_metadata(&path))?;
+        Ok(attributes(py, &stat.map_err(|error| exception(&error))?))
     }
 
     /// Returns the names and inodes of a directory's entries, ascending by the bytes of their names.
     fn entries<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Vec<(Bound<'py, PyBytes>, u64, char)>> {
-        let path = Path::new(OsStr::from_bytes(path));
-        let entries = py.detach(|| self.fs.read_dir(path)).map_err(|error| exception(&error))?;
+        let path = path_of(path);
+        let entries = self.ask(py, move |fs| fs.read_dir(&path))?.map_err(|error| exception(&error))?;
         let entry = |entry: packfs_image::DirEntry| {
             let name = PyBytes::new(py, entry.name().as_bytes());
             (name, entry.nid.0, char::from(entry.stat.kind.letter()))
@@ -125,8 +138,8 @@ impl Reader {
 
     /// Returns the extended attributes of the file that a path leads to.
     fn xattrs<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let path = Path::new(OsStr::from_bytes(path));
-        let xattrs = py.detach(|| self.fs.xattrs(path)).map_err(|error| exception(&error))?;
+        let path = path_of(path);
+        let xattrs = self.ask(py, move |fs| fs.xattrs(&path))?.map_err(|error| exception(&error))?;
         Ok(xattrs.iter().map(|(name, value)| (PyBytes::new(py, name), PyBytes::new(py, value))).collect())
     }
 
@@ -174,7 +187,8 @@ impl Reader {
         threads: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let requests = read_requests(requests);
-        let offsets = py.detach(|| self.fs.read_offsets(&requests)).map_err(|error| request_exception(&error))?;
+        let asked = requests.clone();
+        let offsets = self.ask(py, move |fs| fs.read_offsets(&asked))?.map_err(|error| request_exception(&error))?;
         let len = offsets.last().copied().unwrap_or(0);
         if len > capacity {
             return Err(invalid_argument(format!("a buffer of {capacity} bytes for {len} bytes of files")));
@@ -183,7 +197,7 @@ impl Reader {
             // SAFETY: the caller holds a writable buffer of `capacity` bytes at this address until this returns. Python code
             // of other threads could write to it meanwhile, as to any buffer that a file is read into.
             let buf = unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(address), len) };
-            py.detach(|| self.fs.read_many_into(&requests, buf, threads)).map_err(|error| request_exception(&error))?;
+            self.fill(py, &requests, buf, threads)?.map_err(|error| request_exception(&error))?;
         }
         Ok(native_numbers(py, &offsets))
     }
@@ -191,9 +205,9 @@ impl Reader {
     /// Returns the paths of all regular files, each followed by NUL, which no path contains; the ends of the paths; the
     /// inodes; and the sizes. Numbers are native 64-bit ones.
     fn regular_files<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyBytes>; 4]> {
-        let listed = py.detach(|| {
+        let listed = self.ask(py, |fs| {
             let mut list = FileList::default();
-            let walked = self.fs.walk(|entry| {
+            let walked = fs.walk(|entry| {
                 if let FileType::File { size } = entry.stat.kind {
                     list.paths.extend_from_slice(entry.path.as_os_str().as_bytes());
                     list.ends.extend_from_slice(&(list.paths.len() as u64).to_ne_bytes());
@@ -204,7 +218,7 @@ impl Reader {
                 ControlFlow::<()>::Continue(())
             });
             walked.map(|_| list)
-        });
+        })?;
         let FileList { paths, ends, nids, sizes } = listed.map_err(|error| exception(&error))?;
         // Each vector is dropped before the next is copied: a list of millions is not held twice.
         Ok([paths, ends, nids, sizes].map(|bytes| PyBytes::new(py, &bytes)))
@@ -228,7 +242,7 @@ impl Reader {
 
     /// Extracts everything into a directory. Returns the number of files.
     fn extract(&self, py: Python<'_>, target: &[u8], report: Option<Py<PyAny>>) -> PyResult<u64> {
-        let target = PathBuf::from(OsStr::from_bytes(target));
+        let target = path_of(target);
         work::run(py, report.as_ref(), &RaisedException::default(), |progress| {
             dir::extract(self.fs.image(), &target, &dir::ExtractOptions::default(), progress)
                 .map(|summary| summary.files)
@@ -266,6 +280,33 @@ impl Reader {
         &self.fs
     }
 
+    /// Runs `work` without Python's lock. Ctrl-C ends it if it waits for a server.
+    fn ask<T: Send + 'static>(&self, py: Python<'_>, work: impl FnOnce(&Fs) -> T + Send + 'static) -> PyResult<T> {
+        if !self.is_remote {
+            return Ok(work::detached(py, || work(&self.fs)));
+        }
+        let fs = self.fs.clone();
+        work::run_abandonable(py, move || work(&fs))
+    }
+
+    /// Fills a buffer of the length that all requests have together.
+    fn fill(
+        &self,
+        py: Python<'_>,
+        requests: &[ReadRequest],
+        buf: &mut [u8],
+        threads: usize,
+    ) -> PyResult<Result<(), RequestError>> {
+        if !self.is_remote {
+            return Ok(work::detached(py, || self.fs.read_many_into(requests, buf, threads)).map(drop));
+        }
+        // Into memory of its own: after Ctrl-C nothing may write to the buffer. The caller has checked the length.
+        let fs = self.fs.clone().with_read_limit(u64::MAX);
+        let requests = requests.to_vec();
+        let read = work::run_abandonable(py, move || fs.read_many(&requests, threads))?;
+        Ok(read.map(|read| buf.copy_from_slice(&read.bytes)))
+    }
+
     /// Reads straight into an object that `new_with` makes: of a length, and filled by a function. An error comes twice: with
     /// the number of its request, and without.
     fn read_requests<'py, T>(
@@ -276,20 +317,22 @@ impl Reader {
         new_with: impl FnOnce(usize, BufferFiller<'_>) -> PyResult<Bound<'py, T>>,
     ) -> Result<(Bound<'py, T>, Vec<usize>), (PyErr, PyErr)> {
         let both = |error: &packfs_image::RequestError| (request_exception(error), exception(&error.source));
-        let offsets = py.detach(|| self.fs.limited_offsets(requests)).map_err(|error| both(&error))?;
+        let raised = |error: PyErr| (error.clone_ref(py), error);
+        let asked = requests.to_vec();
+        let offsets = self.ask(py, move |fs| fs.limited_offsets(&asked)).map_err(raised)?;
+        let offsets = offsets.map_err(|error| both(&error))?;
         let mut failed = None;
         let len = offsets.last().copied().unwrap_or(0);
         let mut fill = |buf: &mut [u8]| {
             // Kept apart: passed through `new_with`, the error would lose the number of its request.
-            let read = py.detach(|| self.fs.read_many_into(requests, buf, threads));
-            failed = read.err();
+            failed = self.fill(py, requests, buf, threads)?.err();
             Ok(())
         };
         let bytes = new_with(len, &mut fill);
         match (bytes, failed) {
             (_, Some(error)) => Err(both(&error)),
             (Ok(bytes), None) => Ok((bytes, offsets)),
-            (Err(error), None) => Err((error.clone_ref(py), error)),
+            (Err(error), None) => Err(raised(error)),
         }
     }
 }
@@ -313,7 +356,11 @@ fn open(bytes: Arc<dyn ReadAt>, name: PathBuf, settings: &OpenSettings) -> Resul
         Some(bytes) => fs.with_read_limit(bytes),
         None => fs,
     };
-    Ok(Reader { fs })
+    Ok(Reader { fs, is_remote: false })
+}
+
+fn path_of(path: &[u8]) -> PathBuf {
+    OsStr::from_bytes(path).into()
 }
 
 fn read_requests(requests: Vec<(u64, u64, u64)>) -> Vec<ReadRequest> {

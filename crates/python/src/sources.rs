@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::work::RaisedException;
+use crate::work::{RaisedException, attached};
 
 /// An immutable bytes object.
 #[derive(Debug)]
@@ -35,11 +35,12 @@ pub(crate) struct ObjectBytes {
 
 impl ReadAt for ObjectBytes {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        Python::attach(|py| {
+        attached(|py| {
             let bytes = self.object.bind(py).call_method1("read_at", (offset, buf.len()))?;
             copy_bytes(&bytes, buf)
         })
-        .map_err(io::Error::from)
+        // With the exception in it, which `errors` raises again.
+        .map_err(io::Error::other)
     }
 
     fn len(&self) -> u64 {
@@ -60,7 +61,7 @@ impl Read for StreamReader {
             return Ok(0);
         }
         self.raised.fail_if_kept()?;
-        Python::attach(|py| {
+        attached(|py| {
             let bytes = self.object.bind(py).call_method1("read", (buf.len(),))?;
             copy_bytes(&bytes, buf)
         })
@@ -78,7 +79,7 @@ pub(crate) struct StreamWriter {
 impl Write for StreamWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.raised.fail_if_kept()?;
-        Python::attach(|py| {
+        attached(|py| {
             let written = self.object.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
             // A raw file may write less; other objects return anything, or nothing, for all.
             Ok(written.extract::<usize>().map_or(bytes.len(), |written| written.min(bytes.len())))

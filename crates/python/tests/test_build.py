@@ -1,5 +1,6 @@
 """Building, and what images become again: compared with tarfile, zipfile and the kernel."""
 
+import array
 import io
 import os
 import random
@@ -138,6 +139,110 @@ def test_exceptions_of_sources_come_through_and_leave_nothing(tmp_path):
     with pytest.raises(packfs.InvalidArgument, match="unknown"):
         packfs.build(target, [("a", b"")], codec="unknown")
     assert os.listdir(tmp_path) == []
+
+
+def test_wrong_entries_are_named(tmp_path):
+    wrong = [
+        (("a", 5), TypeError, "a: data: bytes are needed, not int"),
+        (("a", True), TypeError, "a: data: bytes are needed, not bool"),
+        (("a", None), TypeError, "a: data: bytes are needed, not NoneType"),
+        (("a", [1, 2]), TypeError, "a: data: bytes are needed, not list"),
+        (("a", "text"), TypeError, "a: data: bytes are needed, not str"),
+        (("a", tmp_path), TypeError, "a: data: bytes are needed"),
+        (("a", b"", {"xattrs": {"user.x": 3}}), TypeError, "a: user.x: bytes are needed, not int"),
+        (("a", b"", {"target": "b"}), packfs.InvalidArgument, "a: target"),
+        (("a", None, {"kind": "dir", "target": "b"}), packfs.InvalidArgument, "a: target"),
+        (("a", b"", {"mode": 0o10644}), packfs.InvalidArgument, "a: mode: 4516"),
+        (("a", b"", {"kind": "unknown"}), packfs.InvalidArgument, "a: kind: 'unknown'"),
+        (("a", b"", {"kind": 5}), packfs.InvalidArgument, "a: kind: 5"),
+        (("a", b"", {"mode": -1}), packfs.InvalidArgument, "a: mode: -1"),
+        (("a", b"", {"mode": "644"}), TypeError, "a: mode: 'str'"),
+        (("a", b"", {"uid": 1 << 32}), packfs.InvalidArgument, "a: uid: 4294967296"),
+        (("a", b"", {"gid": -1}), packfs.InvalidArgument, "a: gid: -1"),
+        (("a", b"", {"mtime_ns": 1.5}), TypeError, "a: mtime_ns: 'float'"),
+        (("a", b"", {"mtime_ns": 1 << 99}), packfs.InvalidArgument, "a: mtime_ns"),
+        (("a", io.BytesIO(), {"size": -1}), packfs.InvalidArgument, "a: size: -1"),
+    ]
+    for entry, raised, message in wrong:
+        with pytest.raises(raised, match=message):
+            packfs.build(tmp_path / "a.sqfs", [entry])
+    for name, value in (("block_size", "4096"), ("threads", 1.5), ("kernel", 6), ("codec", 3), ("block_size", -1)):
+        with pytest.raises((TypeError, OverflowError), match=f"{name}: "):
+            packfs.build(tmp_path / "a.sqfs", [], **{name: value})
+    assert os.listdir(tmp_path) == []
+    data = [b"12", bytearray(b"12"), memoryview(b"1_2_")[::2], array.array("B", b"12")]
+    packfs.build(tmp_path / "a.sqfs", [(f"{n}", value, {"xattrs": {"user.x": value}}) for n, value in enumerate(data)])
+    image = packfs.open(tmp_path / "a.sqfs")
+    assert [image[n] for n in range(4)] == [image.xattrs(f"{n}")["user.x"] for n in range(4)] == [b"12"] * 4
+
+
+def test_members_of_tarfile_keep_what_the_archive_has(tmp_path):
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        for name, time_of in (("a", "1600000000.123456789"), ("before", "-1.5")):
+            member = tarfile.TarInfo(name)
+            member.mode = 0o4755
+            member.pax_headers = {"mtime": time_of, "SCHILY.xattr.user.k": "v\u00e9\udcff"}
+            archive.addfile(member)
+    packfs.build(tmp_path / "a.erofs", path)
+    expected = packfs.open(tmp_path / "a.erofs")
+    for mode in ("r", "r|"):
+        with tarfile.open(path, mode) as archive:
+            packfs.build(tmp_path / "b.erofs", archive, force=True)
+        found = packfs.open(tmp_path / "b.erofs")
+        assert expected.diff(found) == []
+        assert found.stat("a").st_mtime_ns == 1600000000123456789
+        assert found.xattrs("a") == {"user.k": "v\u00e9".encode() + b"\xff"}
+
+
+def test_a_zip_archive_without_dates_is_read(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        member = zipfile.ZipInfo("a")
+        member.date_time = (1980, 0, 0, 0, 0, 0)
+        archive.writestr(member, b"1")
+    packfs.build(tmp_path / "a.sqfs", path)
+    packfs.build(tmp_path / "b.sqfs", zipfile.ZipFile(path))
+    assert packfs.open(tmp_path / "a.sqfs").diff(packfs.open(tmp_path / "b.sqfs")) == []
+
+
+def test_archives_that_cannot_be_read_are_refused(tmp_path):
+    # Without files, whose data would be missed anyway.
+    with tarfile.open(tmp_path / "a.tar", "w") as tar, zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped:
+        member = tarfile.TarInfo("d")
+        member.type = tarfile.DIRTYPE
+        tar.addfile(member)
+        zipped.writestr("d/", b"")
+        for archive in (tar, zipped):
+            with pytest.raises(packfs.InvalidArgument, match="not open for reading"):
+                packfs.build(tmp_path / "a.sqfs", archive)
+    with tarfile.open(tmp_path / "a.tar") as tar, zipfile.ZipFile(tmp_path / "a.zip") as zipped:
+        tar.getmembers()
+    for archive in (tar, zipped):
+        with pytest.raises(packfs.InvalidArgument, match="not open for reading"):
+            packfs.build(tmp_path / "a.sqfs", archive)
+    assert sorted(os.listdir(tmp_path)) == ["a.tar", "a.zip"]
+
+
+@pytest.mark.parametrize("ending", ["sqfs", "erofs"])
+def test_the_path_of_an_image_is_a_source(tmp_path, ending):
+    source = tmp_path / f"source.{ending}"
+    packfs.build(source, [("d/a", b"one" * 9000)])
+    before = source.read_bytes()
+    packfs.build(tmp_path / "target.erofs", source)
+    assert packfs.open(source).diff(packfs.open(tmp_path / "target.erofs")) == []
+    packfs.build(source, source, force=True)
+    assert packfs.open(source).read("d/a") == b"one" * 9000 and len(source.read_bytes()) == len(before)
+
+
+def test_tar_keeps_a_file_that_exists(image, tmp_path):
+    target = tmp_path / "a.tar"
+    target.write_bytes(b"mine")
+    with pytest.raises(packfs.Exists) as raised:
+        image.tar(target)
+    assert (raised.value.path, target.read_bytes()) == (os.fspath(target), b"mine")
+    with pytest.raises(packfs.NotFound):
+        image.tar(tmp_path / "gone" / "a.tar")
 
 
 def test_progress_ends_a_build_by_an_exception(tmp_path):

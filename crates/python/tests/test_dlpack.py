@@ -59,6 +59,10 @@ def test_arrays_share_the_memory_of_the_batch(image, contents):
     out[0] = 77
     assert array[0] == 77 and len(array) == len(batch.data)
     assert numpy.from_dlpack(image.read_many(["empty"])).shape == (0,)
+    # As the guide says.
+    writable = numpy.frombuffer(batch.data, numpy.uint8)
+    writable[1] ^= 1
+    assert batch.data[1] == contents["large.txt"][1] ^ 1
 
 
 def test_memory_stays_with_the_array_and_goes_with_it(large, traced):

@@ -40,6 +40,36 @@ def test_addresses_are_chained(image_path, contents):
         assert file.read() == contents["small/009.txt"]
 
 
+def test_links_to_directories_are_not_followed_in_a_search(tmp_path):
+    import packfs
+
+    def link(target):
+        return None, {"kind": "symlink", "target": target}
+
+    entries = [("a/x.csv", b"1"), ("a/up", *link("..")), ("a/up2", *link("..")), ("b.csv", *link("a/x.csv"))]
+    packfs.build(tmp_path / "a.sqfs", [*entries, ("bad", *link("b.csv/x")), ("loop", *link("loop"))])
+    fs = fsspec.filesystem("packfs", fo=tmp_path / "a.sqfs")
+    assert fs.find("") == ["a/up", "a/up2", "a/x.csv", "b.csv", "bad", "loop"]
+    assert fs.glob("**/*.csv") == ["a/x.csv", "b.csv"]
+    types = {info["name"]: info["type"] for info in fs.ls("a") + fs.ls("")}
+    others = ["a/up", "a/up2", "bad", "loop"]
+    assert types == {"a": "directory", "a/x.csv": "file", "b.csv": "file", **dict.fromkeys(others, "other")}
+    # As a path, a link leads on.
+    assert fs.info("a/up")["type"] == "directory" and fs.cat_file("a/up/a/x.csv") == b"1"
+
+
+def test_keys_of_caches_tell_files_and_images_apart(image_path, tmp_path):
+    import packfs
+
+    packfs.build(tmp_path / "a.sqfs", [("empty", b""), ("link", b"")])
+    systems = [fsspec.filesystem("packfs", fo=fo) for fo in (image_path, tmp_path / "a.sqfs", packfs.open(image_path))]
+    first, other, same = (fs.ukey("empty") for fs in systems)
+    assert first == same and len({first, other, systems[0].ukey("link")}) == 3
+    cached = {"cache_storage": str(tmp_path / "cache")}
+    with fsspec.open(f"filecache::packfs://empty::file://{image_path}", filecache=cached) as file:
+        assert file.read() == b""
+
+
 def test_pandas_reads_a_table(tmp_path):
     pandas = pytest.importorskip("pandas")
     import packfs

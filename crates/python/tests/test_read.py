@@ -1,14 +1,19 @@
 """Reading: every way gives the same bytes."""
 
 import errno
+import http.server
 import io
 import multiprocessing
 import os
 import pickle
 import random
+import shutil
+import signal
 import stat
+import subprocess
 import sys
 import threading
+import time
 
 import packfs
 import pytest
@@ -165,6 +170,221 @@ def test_damage_says_which_request_met_it(tmp_path):
         assert first in failed
         assert [bytes(view) for view in image.read_many(range(first))] == [files[name] for name in image.names()[:first]]
         assert any(finding.severity == "damage" for finding in image.check())
+
+
+def test_wrong_arguments_are_said_to_be_wrong(image):
+    calls = [
+        lambda: image["empty"],
+        lambda: image[1.0],
+        lambda: image.read_many([0, 1.0]),
+        lambda: image.read_many("empty"),
+        lambda: image.read_many(b"empty"),
+        lambda: image.prefetch("empty"),
+        lambda: image.read_ranges("empty"),
+        lambda: packfs.open(None),
+        lambda: packfs.open(5),
+        lambda: packfs.dump.split("source", "parts"),
+        lambda: packfs.dump.join("parts", "target"),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_missing_files_say_which_request_they_were(image):
+    reads = [
+        lambda: image.read_many(["empty", 0, "gone"]),
+        lambda: image.read_many(["empty", 0, "gone"], out=bytearray(9)),
+        lambda: image.read_ranges([("empty", 0, 1), (0, 0, 1), ("gone", 0, 1)]),
+    ]
+    for read in reads:
+        with pytest.raises(packfs.NotFound) as gone:
+            read()
+        assert (gone.value.request, gone.value.path) == (2, "gone")
+
+
+def test_a_file_object_may_be_closed_by_its_owner(image_path, contents, tmp_path):
+    own, other = os.fspath(tmp_path / "own"), os.fspath(tmp_path / "other")
+    shutil.copy(image_path, own)
+    with open(other, "wb") as file:
+        file.truncate(os.path.getsize(own))
+    for buffering in (-1, 0):
+        with open(own, "rb", buffering) as file:
+            opened = packfs.open(file, cache=0)
+        with open(other, "rb"):
+            assert opened.read("large.txt") == contents["large.txt"]
+        opened.close()
+        with pytest.raises(ValueError, match="closed"):
+            opened.read("large.txt")
+        assert repr(opened) == "<packfs.Image in a file object>"
+        with pytest.raises(TypeError):
+            pickle.dumps(opened)
+    assert own not in [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+
+
+class ShortReads(io.BytesIO):
+    """A stream that returns fewer bytes than it is asked for, as raw streams may."""
+
+    def read(self, size=-1):
+        return super().read(min(size, 777) if size > 0 else size)
+
+
+def test_file_objects_may_return_less_than_they_are_asked_for(image_path, contents):
+    with open(image_path, "rb") as file:
+        opened = packfs.open(ShortReads(file.read()), cache=0)
+    assert opened.read("large.txt") == contents["large.txt"]
+    assert not [finding for finding in opened.check() if finding.severity == "damage"]
+
+
+class Broken(Exception):
+    pass
+
+
+class BreakingFile(io.BytesIO):
+    raised = None
+
+    def read(self, size=-1):
+        if self.raised is not None:
+            raise self.raised
+        return super().read(size)
+
+
+def test_exceptions_of_file_objects_come_through(image_path, contents, tmp_path):
+    with open(image_path, "rb") as file:
+        data = file.read()
+    file = BreakingFile(data)
+    opened = packfs.open(file, cache=0)
+    calls = [
+        lambda: opened.read("large.txt"),
+        lambda: opened.read_many(range(len(opened))),
+        lambda: opened.open("large.txt").read(),
+        lambda: packfs.build(tmp_path / "again.sqfs", opened),
+        lambda: packfs.open(file),
+    ]
+    opened.names()
+    errors = [Broken("no"), OSError(5, "no"), MemoryError("no"), InterruptedError("no")]
+    for raised in (*errors, KeyboardInterrupt(), SystemExit(3)):
+        file.raised = raised
+        for call in calls:
+            with pytest.raises(type(raised)) as caught:
+                call()
+            assert caught.value is raised
+    file.raised = None
+    assert opened.read("large.txt") == contents["large.txt"]
+    with pytest.raises(TypeError):
+        packfs.open(io.StringIO("text"))
+
+
+@pytest.fixture
+def silent_server(tmp_path):
+    """The address of an image that a server offers until the event is set; then it takes requests and never answers."""
+    # Each file more than what is read ahead.
+    packfs.build(tmp_path / "a.sqfs", [(f"{n}", random.Random(n).randbytes(3 << 20)) for n in range(6)], codec="lz4")
+    data = (tmp_path / "a.sqfs").read_bytes()
+    is_silent = threading.Event()
+    ended = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            if is_silent.is_set():
+                ended.wait(60)
+                self.close_connection = True
+                return
+            first, _, last = self.headers["Range"].partition("=")[2].partition("-")
+            # Without a first, the last so many.
+            start = int(first) if first else max(len(data) - int(last), 0)
+            part = data[start : int(last) + 1 if first and last else len(data)]
+            self.send_response(206)
+            self.send_header("ETag", '"1"')
+            self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(data)}")
+            self.send_header("Content-Length", str(len(part)))
+            self.end_headers()
+            self.wfile.write(part)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield is_silent, f"http://127.0.0.1:{server.server_address[1]}/image"
+    ended.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_ctrl_c_ends_waiting_for_a_server(silent_server):
+    is_silent, address = silent_server
+    first = packfs.open(address, cache=0)
+    expected = random.Random(0).randbytes(3 << 20)
+    assert first.read("0") == expected
+    assert [bytes(view) for view in first.read_many(["0", 0])] == [expected, expected]
+    assert first.readinto("0", bytearray(20)) == 20
+    with pytest.raises(packfs.NotFound) as gone:
+        first.read_many([0, "gone"])
+    assert gone.value.request == 1
+    # Another one, which has read nothing ahead.
+    opened = packfs.open(address, cache=0)
+    is_silent.set()
+    calls = [
+        lambda: packfs.open(address),
+        lambda: opened.read("2"),
+        lambda: opened.read_many(["3"]),
+        lambda: opened.readinto("5", bytearray(1000)),
+    ]
+    for call in calls:
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            call()
+        timer.join()
+        assert time.monotonic() - begun < 20
+
+
+EXITING = """
+import sys, threading, time, packfs
+
+class File:
+    def __init__(self, path):
+        self.file = open(path, "rb")
+    def seek(self, *at):
+        return self.file.seek(*at)
+    def read(self, size):
+        return self.file.read(size)
+
+path, kind = sys.argv[1:]
+image = packfs.open(File(path) if kind == "object" else path, cache=0)
+
+def work():
+    while True:
+        if kind == "errors":
+            try:
+                image.read("gone")
+            except packfs.NotFound:
+                pass
+        elif kind == "check":
+            image.check()
+        elif kind == "many":
+            image.read_many(range(len(image)))
+        else:
+            image.read("small/005.txt")
+
+image.names()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("kind", ["read", "many", "check", "errors", "object"])
+def test_the_interpreter_exits_while_daemon_threads_read(tmp_path, contents, kind):
+    packfs.build(tmp_path / "a.sqfs", contents.items())
+    for _ in range(4):
+        command = [sys.executable, "-c", EXITING, tmp_path / "a.sqfs", kind]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_a_closed_image_says_so(image_path):

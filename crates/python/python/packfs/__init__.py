@@ -14,6 +14,8 @@ b'one'
 
 from __future__ import annotations
 
+import atexit as _atexit
+
 from . import dump
 from ._build import Attributes, BuildSummary, build, convert
 from ._errors import (
@@ -36,10 +38,12 @@ from ._errors import (
     WrongType,
 )
 from ._image import Batch, Difference, DirEntry, Finding, Image, Names, open
+from ._packfs import prepare_exit as _prepare_exit
 from ._packfs import version as _version
 from ._samples import SampleDataset
 
 __version__ = _version()
+_atexit.register(_prepare_exit)
 
 __all__ = [
     "Attributes",

@@ -6,6 +6,7 @@ import ctypes
 import fnmatch
 import io
 import multiprocessing
+import operator
 import os
 import re
 import stat as stat_bits
@@ -136,10 +137,10 @@ class Names(SequenceABC):  # type: ignore[type-arg]
 
 
 def _position(number: Any, count: int) -> int:
-    number = number.__index__()
-    if not -count <= number < count:
-        raise IndexError(f"{number} of {count} files")
-    return number + count if number < 0 else number
+    position = operator.index(number)
+    if not -count <= position < count:
+        raise IndexError(f"{position} of {count} files")
+    return position + count if position < 0 else position
 
 
 class DirEntry:
@@ -168,7 +169,7 @@ class DirEntry:
             return self._letter == letter
         try:
             return stat_bits.S_IFMT(self._image.stat(self.path).st_mode) == _TYPE_BITS[letter]
-        except (FileNotFoundError, _errors.LinkLoop):
+        except (FileNotFoundError, NotADirectoryError, _errors.LinkLoop):
             return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -275,18 +276,36 @@ class _FileBytes:
             self.size = file.seek(0, io.SEEK_END)
         # A file of the system is read without moving its position, which a child process shares.
         raw = getattr(file, "raw", file)
-        self._descriptor = raw.fileno() if isinstance(raw, io.FileIO) else None
+        self._descriptor: Optional[int] = None
+        if isinstance(raw, io.FileIO):
+            # One of its own: that of the file belongs to another file once the caller has closed it.
+            self._descriptor = os.dup(raw.fileno())
+            weakref.finalize(self, os.close, self._descriptor).atexit = False
 
     def read_at(self, offset: int, size: int) -> bytes:
         if self._descriptor is not None:
-            return os.pread(self._descriptor, size, offset)
+            descriptor = self._descriptor
+            return _read_all(lambda at, size: os.pread(descriptor, size, offset + at), size)
         with self._lock:
             self._file.seek(offset)
-            return bytes(self._file.read(size) or b"")
+            return _read_all(lambda _, size: self._file.read(size), size)
 
     def renew_lock(self) -> None:
         """Forgets who held the lock: in a child process, that thread does not run."""
         self._lock = threading.Lock()
+
+
+def _read_all(read: Callable[[int, int], Any], size: int) -> bytes:
+    """Reads until all bytes are there or the file ends; one call may return fewer. ``read`` takes a position and a size."""
+    pieces = []
+    at = 0
+    while at < size:
+        piece = read(at, size - at)
+        if not piece:
+            break
+        pieces.append(piece)
+        at += len(piece)
+    return b"".join(pieces)
 
 
 def _is_address(source: Any) -> bool:
@@ -315,6 +334,7 @@ _abandoned_readers: List[Any] = []
 
 
 def _forget_readers() -> None:
+    _packfs.forget_threads()
     for image in list(_open_images):
         _abandoned_readers.append(image._opened)
         image._opened = None
@@ -364,14 +384,18 @@ class Image:
         self._files: Optional[Tuple[Names, memoryview, memoryview]] = None
         self._prefetcher: Optional[ThreadPoolExecutor] = None
         self._is_closed = False
+        self._is_file = False
         self._is_path = _is_path or (isinstance(source, (str, os.PathLike)) and not _is_address(source))
         self._pinned: Optional[Tuple[int, int]] = None
         if self._is_path:
             self._source = os.path.abspath(os.fsencode(source))
-        elif not isinstance(source, (str, bytes, bytearray, memoryview)):
-            self._source = source if isinstance(source, _FileBytes) else _FileBytes(source)
-        elif not isinstance(source, str):
+        elif isinstance(source, (bytes, bytearray, memoryview)):
             self._source = bytes(source)
+        elif not isinstance(source, str):
+            if not (hasattr(source, "read") and hasattr(source, "seek")):
+                raise TypeError(f"a path, an address, bytes or a binary file is needed, not {type(source).__name__}")
+            self._source = _FileBytes(source)
+            self._is_file = True
         self._reader()
         _open_images.add(self)
 
@@ -402,7 +426,7 @@ class Image:
         return _packfs.Reader.open_object(source, source.size, settings)
 
     def __reduce__(self) -> Any:
-        if isinstance(self._source, _FileBytes):
+        if self._is_file:
             raise TypeError("an image in a file object cannot be pickled: open it by its path")
         return _reopen, (self._source, self._settings, self._pinned)
 
@@ -411,6 +435,9 @@ class Image:
         with self._lock:
             self._is_closed = True
             self._opened = None
+            if self._is_file:
+                # Threads that still read have it, and its descriptor.
+                self._source = None
             prefetcher, self._prefetcher = self._prefetcher, None
         if prefetcher is not None:
             prefetcher.shutdown(wait=False)
@@ -594,7 +621,7 @@ class Image:
         read. With ``out``, a writable buffer, the bytes are put there.
         If a file cannot be read, the exception's ``request`` is its position in ``items``.
         """
-        return self._read_requests([(self._nid(item), 0, _END) for item in items], out, threads)
+        return self._read_requests(((item, 0, _END) for item in _listed(items)), out, threads)
 
     def prefetch(self, items: Iterable[Any], *, threads: Optional[int] = None) -> "Future[Batch]":
         """Begins to read many files, as :meth:`read_many` does, and returns at once: ``result()`` waits for the batch.
@@ -614,7 +641,7 @@ class Image:
         [b'3', b'1']
         """
         # A list is taken now: the caller may change it, and an iterator may belong to this thread.
-        wanted = list(items)
+        wanted = list(_listed(items))
         with self._lock:
             if self._is_closed:
                 raise ValueError("the image is closed")
@@ -627,9 +654,16 @@ class Image:
         self, ranges: Iterable[Tuple[Any, int, int]], out: Any = None, *, threads: Optional[int] = None
     ) -> Batch:
         """Reads many ranges ``(number or path, start, end)``, as :meth:`read_many` does files."""
-        return self._read_requests([(self._nid(item), start, end) for item, start, end in ranges], out, threads)
+        return self._read_requests(_listed(ranges), out, threads)
 
-    def _read_requests(self, requests: List[Tuple[int, int, int]], out: Any, threads: Optional[int]) -> Batch:
+    def _read_requests(self, wanted: Iterable[Tuple[Any, int, int]], out: Any, threads: Optional[int]) -> Batch:
+        requests = []
+        for item, start, end in wanted:
+            try:
+                requests.append((self._nid(item), start, end))
+            except _errors.Error as error:
+                error.request = len(requests)
+                raise
         threads = _default_threads() if threads is None else threads
         if out is None:
             data, offsets = self._reader().read_many(requests, threads)
@@ -660,9 +694,15 @@ class Image:
         if hasattr(target, "write"):
             self._reader().write_tar(target, progress)
             return
-        with io.open(target, "xb") as file:
+        reader = self._reader()
+        try:
+            file = io.open(target, "xb")
+        except OSError as error:
+            message = f"cannot create {os.fsdecode(target)}: {error.strerror}"
+            raise _errors.make("SystemFailure", message, os.fsencode(target), errno=error.errno) from None
+        with file:
             try:
-                self._reader().write_tar(file, progress)
+                reader.write_tar(file, progress)
             except BaseException:
                 os.unlink(target)
                 raise
@@ -671,6 +711,13 @@ class Image:
         """Returns what differs between this image, the first, and another, the second."""
         found = self._reader().diff(other._reader())
         return [Difference(os.fsdecode(path), *rest) for path, *rest in found]
+
+
+def _listed(items: Any) -> Any:
+    """Returns what has to be many things. A path would be as many as it has letters."""
+    if isinstance(items, (str, bytes)):
+        raise TypeError(f"a list is needed, not {type(items).__name__}")
+    return items
 
 
 def _hold(view: memoryview) -> Tuple[Any, int]:

@@ -19,6 +19,7 @@ from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Tuple, U
 
 from . import _packfs
 from ._errors import Incomplete, InvalidArgument
+from ._image import _listed
 
 __all__ = ["JoinSummary", "LostRange", "RestoredPart", "SplitPart", "SplitSummary", "join", "split"]
 
@@ -117,7 +118,7 @@ def split(
     >>> len(summary.parts), summary.problems
     (3, [])
     """
-    encoded = [_encode(part) for part in parts]
+    encoded = [_encode(part) for part in _listed(parts)]
     threads = len(os.sched_getaffinity(0)) if threads is None else threads
     settings = {
         "codec": codec,
@@ -189,7 +190,7 @@ def join(
     >>> packfs.dump.join(["x.part", "z.part"], target).size
     500000
     """
-    encoded = [_encode(part) for part in parts]
+    encoded = [_encode(part) for part in _listed(parts)]
     given: Any = target
     if not hasattr(target, "write"):
         given = _encode(target)

@@ -11,8 +11,9 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import fsspec
 from fsspec.archive import AbstractArchiveFileSystem
+from fsspec.utils import tokenize
 
-from . import _errors, _image
+from . import _image
 
 
 class PackfsFileSystem(AbstractArchiveFileSystem):  # type: ignore[misc]
@@ -61,6 +62,9 @@ class PackfsFileSystem(AbstractArchiveFileSystem):  # type: ignore[misc]
     def exists(self, path: str, **kwargs: Any) -> bool:
         return self.image.exists("/" + self._strip_protocol(path))
 
+    def ukey(self, path: str) -> str:
+        return str(tokenize(self.info(path), repr(self.image), self.image._pinned))
+
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> List[Any]:
         path = self._strip_protocol(path)
         own = self.info(path)
@@ -68,11 +72,8 @@ class PackfsFileSystem(AbstractArchiveFileSystem):  # type: ignore[misc]
             return [own] if detail else [path]
         listed = []
         for entry in self.image.scandir("/" + path):
-            try:
-                status = entry.stat()
-            except (FileNotFoundError, _errors.LinkLoop):
-                # A link that leads nowhere is listed as what it is.
-                status = entry.stat(follow_symlinks=False)
+            # A link to a directory is listed as a link, as fsspec does for local files: `find` would follow loops.
+            status = entry.stat(follow_symlinks=entry.is_file())
             listed.append(self._info(f"{path}/{entry.name}" if path else entry.name, status))
         return listed if detail else [one["name"] for one in listed]
 
