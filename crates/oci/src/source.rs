@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -333,7 +333,6 @@ fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSour
     let mut layers = Vec::new();
     for path in paths {
         let bytes = FileBytes::of_file(path)?.ok_or_else(|| missing_file(path))?;
-        check_archive(path, &bytes)?;
         let diff_id =
             hash_all(decompress::reader(bytes.open()?, path)?, None).map_err(Error::io("cannot read", path))?;
         layers.push(SourceLayer::new(path.clone(), bytes, diff_id));
@@ -348,32 +347,6 @@ fn of_layers(paths: &[PathBuf], options: &SourceOptions) -> Result<ContainerSour
     let mut image = SourceImage::new(None);
     image.platforms.push(Arc::new(SourcePlatform::new(platform, config, layers)));
     Ok(ContainerSource::of_images(vec![image]))
-}
-
-/// Fails for files that would become an empty layer unnoticed: zeros, which end an archive, and then other bytes. Images
-/// of EROFS, ext4 and other file systems are like that.
-fn check_archive(path: &Path, bytes: &FileBytes) -> Result<()> {
-    let mut contents = decompress::reader(bytes.open()?, path)?;
-    let mut read = |len: u64| {
-        let mut part = Vec::new();
-        let read = contents.by_ref().take(len).read_to_end(&mut part);
-        read.map_err(Error::io("cannot read", path)).map(|_| part)
-    };
-    let is_zero = |part: &[u8]| part.iter().all(|byte| *byte == 0);
-    // The header of the first member.
-    if !is_zero(&read(512)?) {
-        return Ok(());
-    }
-    loop {
-        let part = read(256 << 10)?;
-        if part.is_empty() {
-            return Ok(());
-        }
-        if !is_zero(&part) {
-            let why = "no tar layer, but zeros and then other bytes, as in the image of a file system";
-            return Err(Error::unsupported(display(path), why));
-        }
-    }
 }
 
 /// An image in the manifest of `docker save`.

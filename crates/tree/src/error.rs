@@ -8,6 +8,7 @@ use packfs_blocks::io::SourceChanged;
 use packfs_blocks::{Progress, encode, system};
 
 use crate::Warning;
+use crate::tree::path_of;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -70,6 +71,14 @@ pub enum Error {
     NoImage {
         /// The file.
         path: PathBuf,
+    },
+    /// The data or metadata of an entry of an image is damaged.
+    #[error("{}: {source}", crate::name::display(path))]
+    Entry {
+        /// The path of the entry.
+        path: PathBuf,
+        /// Description of the damage.
+        source: Box<Error>,
     },
     /// An image contradicts itself about a path, or its data cannot be read.
     #[error("{}: {why}", crate::name::display(path))]
@@ -339,6 +348,15 @@ impl Error {
         Error::Limit { path: path.as_ref().to_owned(), why: why.into() }
     }
 
+    /// Adds the path of the entry to an error about damage, which only says where in the image it is.
+    #[must_use]
+    pub fn in_entry(self, path: &[u8]) -> Error {
+        match self {
+            Error::Corrupt { .. } if !path.is_empty() => Error::Entry { path: path_of(path), source: Box::new(self) },
+            other => other,
+        }
+    }
+
     /// Returns the kind of the error, for programs that act on few kinds: damage is
     /// [`InvalidData`](io::ErrorKind::InvalidData), a path or match that does not exist
     /// [`NotFound`](io::ErrorKind::NotFound), a wrong argument [`InvalidInput`](io::ErrorKind::InvalidInput). Errors of
@@ -346,7 +364,7 @@ impl Error {
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Io { source, .. } => source.kind(),
-            Error::Shard { source, .. } => source.kind(),
+            Error::Shard { source, .. } | Error::Entry { source, .. } => source.kind(),
             Error::ReadLimit { .. } | Error::Codec(packfs_codec::Error::NoMemory { .. }) => io::ErrorKind::OutOfMemory,
             Error::Corrupt { .. } | Error::NoImage { .. } | Error::Damaged { .. } | Error::Codec(_) => {
                 io::ErrorKind::InvalidData
@@ -370,6 +388,7 @@ impl Error {
             Error::Io { path, .. }
             | Error::NoImage { path }
             | Error::Damaged { path, .. }
+            | Error::Entry { path, .. }
             | Error::Limit { path, .. }
             | Error::ReadLimit { path, .. }
             | Error::Changed { path, .. }

@@ -160,10 +160,10 @@ pub struct StoredUnit {
     pub coding: u32,
 }
 
-/// Returns the mode of an inode without its ACL, if it has one: its group gets no more than the ACL grants.
+/// Returns the mode of an inode without its ACL, if it has one: nobody gets more than the ACL grants.
 pub fn mode_without_acl(image: &dyn Image, nid: Nid, stat: &Stat) -> Result<u16> {
-    // Without bits of the group there is nothing to take away.
-    if !stat.has_xattrs || stat.mode & acl::GROUP_BITS == 0 || !image.may_have_acls() {
+    // If only the owner has any bits, there is nothing to take away.
+    if !stat.has_xattrs || stat.mode & acl::SHARED_BITS == 0 || !image.may_have_acls() {
         return Ok(stat.mode);
     }
     Ok(stat.mode & acl::kept_mode_bits(&image.xattrs(nid)?, &XattrSet::new()))

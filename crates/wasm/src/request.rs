@@ -189,7 +189,7 @@ pub fn describe_error(error: &Error) -> String {
         Error::NotFound { .. } => "NotFound",
         Error::WrongType { .. } | Error::LinkLoop { .. } => "WrongType",
         Error::NoImage { .. } => "NoImage",
-        Error::Corrupt { .. } | Error::Damaged { .. } => "Damaged",
+        Error::Corrupt { .. } | Error::Damaged { .. } | Error::Entry { .. } => "Damaged",
         Error::Codec(_) | Error::Unsupported(_) => "Unsupported",
         _ => "Failed",
     };

@@ -705,8 +705,8 @@ echo \"{\\\"schemaVersion\\\":2,\\\"manifests\\\":[{$m}]}\" > layout/index.json"
     succeed(dir, &["build", "other.tar", "-o", "erofs", "--format", "erofs", "-q"]);
     for (source, part) in [
         ("text", "text: neither a container image nor a tar layer"),
-        ("erofs", "erofs: no tar layer, but zeros and then other bytes"),
-        ("ext4.gz", "ext4.gz: no tar layer"),
+        ("erofs", "after zeros comes something else than a member"),
+        ("ext4.gz", "after zeros comes something else than a member"),
         ("none", "none: cannot open: No such file or directory"),
     ] {
         let error = fail(dir, 1, &["oci", "convert", source, "x"]);

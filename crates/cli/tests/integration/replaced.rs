@@ -104,3 +104,35 @@ fn a_writable_file_is_replaced_where_no_file_can_be_created() {
         assert_eq!(std::fs::read(&old).unwrap(), contents);
     }
 }
+
+/// An extraction that was killed, or is repeated, finds directories with the modes of the image, which let nobody write.
+#[test]
+fn an_extraction_of_read_only_directories_is_repeated_by_their_owner() {
+    if !rustix::process::geteuid().is_root() {
+        return skip(
+            "an_extraction_of_read_only_directories_is_repeated_by_their_owner",
+            "only root becomes another user",
+        );
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sh(
+        dir,
+        "mkdir -p t/closed/deep out && echo 1 > t/closed/f && echo 2 > t/closed/deep/f && chmod 555 t/closed t/closed/deep",
+    );
+    sh(dir, "chmod 755 . && chown nobody out");
+    succeed(dir, &["build", "t", "-o", "i", "--format", "squashfs", "-q"]);
+    let extract = |options: &[&str]| {
+        let mut command = packfs(["extract", "i", "-C", "out/t", "-q"]);
+        command.args(options).current_dir(dir).uid(NOBODY).gid(NOBODY);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{options:?}: {}", stderr(&output));
+    };
+    let modes = || sh(dir, "cd out/t && find . -printf '%m %p\\n' | sort -k 2");
+    extract(&[]);
+    let expected = modes();
+    for options in [&["--force"][..], &["--force", "--shard", "0/1"], &["--force", "closed/f"]] {
+        extract(options);
+        assert_eq!(modes(), expected, "{options:?}");
+    }
+}

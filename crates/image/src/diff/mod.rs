@@ -227,7 +227,12 @@ impl ImageComparer<'_, '_> {
         })?;
         match (&one.kind, &two.kind) {
             (FileType::File { size: a_size }, FileType::File { size: b_size }) => {
-                self.field(a, Aspect::Size, Some((*a_size, *b_size)), |size| size.to_string())?;
+                // Files of different sizes have different bytes, also for who does not care about sizes.
+                let is_told = !self.ignore.contains(&Aspect::Size.word());
+                let aspect = if is_told { Aspect::Size } else { Aspect::Content };
+                self.field(a, aspect, Some((*a_size, *b_size)), |size| {
+                    if is_told { size.to_string() } else { format!("{size} bytes") }
+                })?;
             }
             (FileType::Symlink { target: to }, FileType::Symlink { target: other }) => {
                 self.field(a, Aspect::Target, Some((to, other)), |to| difference::shown(to))?;

@@ -123,6 +123,25 @@ fn every_change_is_reported_once_with_both_values() {
 }
 
 #[test]
+fn files_of_different_sizes_differ_in_content_for_who_ignores_sizes() {
+    let spec = |len| Spec::of([(b"f".to_vec(), node(What::File(vec![text(1, len)])))]);
+    let one = spec(10).tree().unwrap();
+    let two = spec(20).tree().unwrap();
+    for (ignore, expected) in [
+        (vec![], &["f: size: 10 / 20"][..]),
+        (vec![Aspect::Size], &["f: content: 10 bytes / 20 bytes"]),
+        (vec![Aspect::Content], &["f: size: 10 / 20"]),
+        (vec![Aspect::Size, Aspect::Content], &[]),
+    ] {
+        let options = DiffOptions { ignore, ..DiffOptions::default() };
+        let mut found = Vec::new();
+        let mut note = |difference: Difference| found.push(difference.to_string());
+        diff(&TreeImage::new(&one), &TreeImage::new(&two), &options, &Progress::default(), &mut note).unwrap();
+        assert_eq!(found, expected, "{:?}", options.ignore);
+    }
+}
+
+#[test]
 fn every_name_of_a_file_is_reported() {
     type SpecChange = fn(&mut Spec);
     let changes: &[(SpecChange, &str)] = &[

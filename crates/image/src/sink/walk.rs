@@ -198,7 +198,7 @@ impl<'i> Walk<'i> {
             return Ok(true);
         }
         let Entry { name, nid } = entry;
-        let stat = self.image.stat(nid)?;
+        let stat = self.image.stat(nid).map_err(|error| error.in_entry(&self.path))?;
         let is_dir = stat.kind == FileType::Dir;
         // An entry that is not selected matters only as the way to others.
         let wrong_type = if selected { self.without.contains(&stat.kind.letter()) } else { !is_dir };
@@ -260,7 +260,7 @@ impl<'i> Walk<'i> {
         let entries = match self.paths.names_below(&self.path).filter(|_| !selected) {
             _ if self.levels.len() >= self.max_depth => Vec::new(),
             Some(names) => self.find(nid, names)?,
-            None => self.image.read_dir(nid)?,
+            None => self.image.read_dir(nid).map_err(|error| error.in_entry(&self.path))?,
         };
         let path_len = self.path.len();
         let told_len = self.told_path.len();

@@ -51,8 +51,8 @@ pub(crate) fn place(
 ) -> Result<()> {
     let ArchiveMember { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
     if !options.xattrs {
-        // The group's bits stand for the mask of an ACL. Without the ACL they would give the group more than
-        // it had.
+        // The group's bits stand for the mask of an ACL. Without the ACL they would give the group, and others, more than
+        // they had.
         mode &= acl::kept_mode_bits(&xattrs, &XattrSet::new());
     }
     let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };

@@ -285,17 +285,17 @@ pub(super) fn take_xattrs(
     if wanted {
         return xattrs(shown, scratch);
     }
-    // Symbolic links have no ACL, and no bits of the group to take away.
-    if attrs.kind() != FileType::Symlink && attrs.mode & u32::from(acl::GROUP_BITS) != 0 {
-        attrs.mode &= !u32::from(!group_limit(shown, scratch)? & acl::GROUP_BITS);
+    // Symbolic links have no ACL, and if only the owner has any bits, there is nothing to take away.
+    if attrs.kind() != FileType::Symlink && attrs.mode & u32::from(acl::SHARED_BITS) != 0 {
+        attrs.mode &= !u32::from(!mode_limit(shown, scratch)? & acl::SHARED_BITS);
     }
     Ok(XattrSet::new())
 }
 
-/// Returns the mode bits that the ACL of the file at the path in `scratch` does not deny to the group.
-fn group_limit(shown: &Path, scratch: &mut ListingBuffers) -> Result<u16> {
+/// Returns the mode bits that the ACL of the file at the path in `scratch` does not deny.
+fn mode_limit(shown: &Path, scratch: &mut ListingBuffers) -> Result<u16> {
     match fs::lgetxattr(scratch.path.as_slice(), acl::ACCESS, scratch.value.as_mut_slice()) {
-        Ok(len) => Ok(acl::group_limit(&scratch.value[..len])),
+        Ok(len) => Ok(acl::mode_limit(&scratch.value[..len])),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(u16::MAX),
         // If attributes are left out because /proc is not mounted, the mode stays unchanged.
         Err(Errno::NOENT) if !Path::new(PROC_FDS).exists() => Ok(u16::MAX),

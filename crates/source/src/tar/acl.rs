@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use packfs_blocks::name::decode_octal;
 
-use crate::tree::acl::{GROUP_BITS, NO_ID, VERSION, tag};
+use crate::tree::acl::{NO_ID, VERSION, mode_limit_of, tag};
 
 /// Maximum number of accounts remembered from one archive, which bounds the memory that hostile archives can take.
 const MAX_ACCOUNTS: usize = 65_536;
@@ -110,13 +110,11 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &KnownAccounts) -> 
     Ok(Some(encode_acl(&entries)))
 }
 
-/// Returns the mode bits that a list which cannot be kept does not deny to the group, as far as its entries can be
-/// read.
-pub(super) fn readable_group_limit(text: &[u8], accounts: &KnownAccounts) -> u16 {
+/// Returns the mode bits that a list which cannot be kept does not deny to the group or to anybody it names, as far as its
+/// entries can be read.
+pub(super) fn readable_mode_limit(text: &[u8], accounts: &KnownAccounts) -> u16 {
     let entries = acl_entries(text).filter_map(|line| parse_entry(line, accounts).ok());
-    let limits = entries.filter(|[tag, ..]| [tag::GROUP_OBJ, tag::MASK].map(u32::from).contains(tag));
-    limits
-        .fold(u16::MAX, |kept, [_, _, permissions]| kept & (!GROUP_BITS | u16::try_from(permissions).unwrap_or(0) << 3))
+    mode_limit_of(entries.map(|[tag, _, permissions]| (low_half(tag), low_half(permissions))))
 }
 
 /// Returns the permission bits of a file with this list: Linux shows the mask as the group's bits.
@@ -132,12 +130,16 @@ pub(super) fn permissions(value: &[u8]) -> u16 {
 /// Tag, id and permissions, in the sort order of entries.
 type AclEntry = [u32; 3];
 
+/// Returns a tag or permissions in the width that they are stored in.
+fn low_half(number: u32) -> u16 {
+    u16::try_from(number).unwrap_or(0)
+}
+
 fn encode_acl(entries: &[AclEntry]) -> Vec<u8> {
     let mut value = VERSION.to_le_bytes().to_vec();
     for [tag, id, permissions] in entries {
-        let half = |n: u32| u16::try_from(n).unwrap_or(0).to_le_bytes();
-        value.extend(half(*tag));
-        value.extend(half(*permissions));
+        value.extend(low_half(*tag).to_le_bytes());
+        value.extend(low_half(*permissions).to_le_bytes());
         value.extend(id.to_le_bytes());
     }
     value

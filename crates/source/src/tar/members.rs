@@ -11,7 +11,7 @@ use super::pax::PaxRecords;
 use super::sparse;
 use crate::archive::input::{ArchiveInput, StoredMember, truncated};
 use crate::archive::{ArchiveMember, MAX_SIZE, MemberKind};
-use crate::tree::acl::{access_list, defect, group_limit};
+use crate::tree::acl::{access_list, defect, mode_limit};
 use crate::tree::{DeviceNumber, Time, XattrSet};
 use crate::{Error, Result, WarningKind};
 
@@ -118,6 +118,11 @@ impl<I: ArchiveInput> MemberReader<I> {
                 }
                 // Bytes after the end; a block with the magic of a header is a damaged one.
                 _ if self.zeros > 0 && !header::has_magic(&block) && header::check(&block, at).is_err() => {
+                    // An empty archive may end anywhere, but what has other bytes first is none: an EROFS image, a disk.
+                    if !self.begun {
+                        let why = "after zeros comes something else than a member: it is no archive";
+                        return Err(Error::corrupt("tar archive", at, why));
+                    }
                     self.noted.push((WarningKind::BytesAfterArchive, at));
                     // Read to the end: a program that writes into a pipe expects everything to be read.
                     self.input.skip_to(u64::MAX)?;
@@ -180,17 +185,17 @@ impl<I: ArchiveInput> MemberReader<I> {
         let (acls, lost) = self.convert_acls(&pax, matches!(kind, MemberKind::Dir));
         let mut mode = field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?;
         if !lost.is_empty() {
-            mode &= acl::readable_group_limit(pax.acl.as_deref().unwrap_or_default(), &self.accounts);
+            mode &= acl::readable_mode_limit(pax.acl.as_deref().unwrap_or_default(), &self.accounts);
         }
         let mtime = match pax.mtime {
             Some(time) => time,
             None => Time { secs: field(&header.mtime, "time", at)?, nanos: 0 },
         };
         let xattrs: XattrSet = acls.into_iter().chain(pax.xattrs()).collect();
-        // A sound list replaces the permission bits. One that no kernel accepts may only take rights from the group.
+        // A sound list replaces the permission bits. One that no kernel accepts may only take rights away.
         mode = match access_list(&xattrs) {
             Some(list) if defect(list).is_none() => mode & 0o7000 | acl::permissions(list),
-            Some(list) => mode & group_limit(list),
+            Some(list) => mode & mode_limit(list),
             None => mode,
         };
         Ok(ArchiveMember { path, kind, mode, uid, gid, mtime, xattrs, lost, of: STRUCTURE, at: first })

@@ -34,8 +34,8 @@ pub fn is_name(name: &[u8]) -> bool {
     name == ACCESS || name == DEFAULT
 }
 
-/// Permission bits of the group in a mode.
-pub const GROUP_BITS: u16 = 0o070;
+/// Permission bits in a mode of all but the owner.
+pub const SHARED_BITS: u16 = 0o077;
 /// All mode bits.
 const ALL_BITS: u16 = 0o7777;
 
@@ -43,10 +43,11 @@ const ALL_BITS: u16 = 0o7777;
 /// ACL is left out.
 ///
 /// With an ACL, the group bits of the mode are the mask: the most that any named user or group may do. Without it,
-/// they would give the group all of that, so only what the ACL gives to the group itself remains.
+/// they would give the group all of that, so only what the ACL gives to the group itself remains. And whom the ACL names
+/// then belongs to the group or to others, which must not get more than it gave that user or group.
 pub fn kept_mode_bits(before: &XattrSet, after: &XattrSet) -> u16 {
     match (access_list(before), access_list(after)) {
-        (Some(list), None) => group_limit(list),
+        (Some(list), None) => mode_limit(list),
         _ => ALL_BITS,
     }
 }
@@ -56,17 +57,37 @@ pub fn access_list(set: &XattrSet) -> Option<&[u8]> {
     set.iter().rfind(|(name, _)| **name == *ACCESS).map(|(_, value)| &**value)
 }
 
-/// Returns all mode bits without those that an ACL denies to the group, by its own entry or by the mask.
-pub fn group_limit(list: &[u8]) -> u16 {
-    // Behind the version: the value was not checked, so what is too short has no entries.
+/// Returns all mode bits without those that an ACL denies to the group or to anybody it names.
+pub fn mode_limit(list: &[u8]) -> u16 {
+    // After the version: the value was not checked, so what is too short has no entries.
     let (_, entries) = list.split_at_checked(4).unwrap_or_default();
     let (entries, _) = entries.as_chunks::<8>();
-    entries.iter().fold(ALL_BITS, |kept, [tag_low, tag_high, bits, ..]| {
-        match u16::from_le_bytes([*tag_low, *tag_high]) {
-            tag::GROUP_OBJ | tag::MASK => kept & (!GROUP_BITS | u16::from(*bits) << 3),
-            _ => kept,
+    mode_limit_of(entries.iter().map(|[tag_low, tag_high, bits, ..]| {
+        let tag = u16::from_le_bytes([*tag_low, *tag_high]);
+        (tag, u16::from(*bits) & PERMISSIONS)
+    }))
+}
+
+/// As [`mode_limit`], for the tags and permissions of entries.
+pub fn mode_limit_of(entries: impl Iterator<Item = (u16, u16)>) -> u16 {
+    let mut owning_group = PERMISSIONS;
+    let mut named_users = PERMISSIONS;
+    let mut named_groups = PERMISSIONS;
+    let mut mask = PERMISSIONS;
+    let mut has_names = false;
+    for (tag, bits) in entries {
+        has_names |= matches!(tag, tag::USER | tag::GROUP);
+        match tag {
+            tag::USER => named_users &= bits,
+            tag::GROUP => named_groups &= bits,
+            tag::GROUP_OBJ => owning_group &= bits,
+            tag::MASK => mask &= bits,
+            _ => {}
         }
-    })
+    }
+    let group = owning_group & mask & named_users;
+    let others = if has_names { mask & named_users & named_groups } else { PERMISSIONS };
+    ALL_BITS & !SHARED_BITS | group << 3 | others
 }
 
 /// Writes an ACL as text, one entry a line, with numbers in place of names. `None` if the kernel would refuse it.
@@ -151,9 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn without_its_acl_a_file_gives_the_group_no_more_than_the_acl_did() {
+    fn without_its_acl_a_file_gives_nobody_more_than_the_acl_did() {
         let with_mask =
             |group, mask| acl(2, &[(1, 6, NO_ID), (2, 6, 7), (4, group, NO_ID), (16, mask, NO_ID), (32, 4, NO_ID)]);
+        let with_names = |user, group, mask| {
+            acl(2, &[(1, 6, NO_ID), (2, user, 7), (4, 7, NO_ID), (8, group, 3), (16, mask, NO_ID), (32, 5, NO_ID)])
+        };
         let plain = acl(2, &[(1, 6, NO_ID), (4, 5, NO_ID), (32, 4, NO_ID)]);
         let set = |list: &[u8]| vec![(ACCESS.into(), list.into())];
         let none = XattrSet::new();
@@ -164,6 +188,11 @@ mod tests {
             (0o604, with_mask(7, 7), 0o604),
             (0o674, plain.clone(), 0o654),
             (0o664, b"damaged".to_vec(), 0o664),
+            // A user or group that gets less than the group or others, of which it is one then.
+            (0o644, with_names(0, 7, 4), 0o600),
+            (0o675, with_names(5, 7, 7), 0o655),
+            (0o675, with_names(7, 4, 7), 0o674),
+            (0o645, with_names(7, 7, 4), 0o644),
         ] {
             assert_eq!(mode & kept_mode_bits(&set(&list), &none), expected, "{mode:o} {list:?}");
         }

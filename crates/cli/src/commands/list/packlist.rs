@@ -31,6 +31,14 @@ impl PackLines {
 
     /// Writes an entry with its time and its extended attributes; for a further name of a file, only the link.
     pub(super) fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &ListEntry<'_>) -> Result<()> {
+        // Whole entries or nothing: half a line could be read as another one.
+        let mut lines = Vec::new();
+        self.append_entry(&mut lines, image, entry)?;
+        out.write_all(&lines)?;
+        Ok(())
+    }
+
+    fn append_entry(&mut self, out: &mut Vec<u8>, image: &dyn Image, entry: &ListEntry<'_>) -> Result<()> {
         let path = &entry.path[..];
         let stat = &entry.stat;
         if stat.nlink > 1 && stat.kind != FileType::Dir {
@@ -44,15 +52,15 @@ impl PackLines {
             }
             self.first_names.insert(stat.ino, path.to_vec());
         }
-        self.write_node(out, path, stat)?;
+        self.append_node(out, path, stat)?;
         let name = quoted_word(path);
         out.write_all(b"time ")?;
         out.write_all(&name)?;
         writeln!(out, " {}", format_time(stat.mtime))?;
-        self.write_xattrs(out, image, path, entry.nid, stat)
+        self.append_xattrs(out, image, path, entry.nid, stat)
     }
 
-    fn write_node(&self, out: &mut impl Write, path: &[u8], stat: &Stat) -> Result<()> {
+    fn append_node(&self, out: &mut Vec<u8>, path: &[u8], stat: &Stat) -> Result<()> {
         write!(out, "{} ", node_keyword(&stat.kind))?;
         out.write_all(&quoted_word(path))?;
         write!(out, " {:04o} {} {}", stat.mode, stat.uid, stat.gid)?;
@@ -74,7 +82,7 @@ impl PackLines {
         Ok(())
     }
 
-    fn write_xattrs(&self, out: &mut impl Write, image: &dyn Image, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
+    fn append_xattrs(&self, out: &mut Vec<u8>, image: &dyn Image, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
         if !stat.has_xattrs {
             return Ok(());
         }

@@ -47,6 +47,8 @@ pub(super) struct TargetDir {
     /// True if new entries belong to the running user and group, and get the requested mode minus
     /// the umask. False below set-group-ID directories and default ACLs.
     plain: bool,
+    /// True if it has an access control list that new entries inherit.
+    has_default_acl: bool,
 }
 
 impl ExtractTarget {
@@ -89,8 +91,9 @@ impl ExtractTarget {
     /// Opens the directory at `path`.
     pub(super) fn open_dir(&self, path: &[u8]) -> Result<TargetDir> {
         let fd = self.descend(path).map_err(self.failed("cannot open directory", path))?;
-        // Not examined: assuming the worst costs only a call or two for each entry.
-        Ok(TargetDir { fd, path: path.into(), plain: false })
+        let has_default_acl = has_default_acl(&fd);
+        // Not examined further: assuming the worst costs only a call or two for each entry.
+        Ok(TargetDir { fd, path: path.into(), plain: false, has_default_acl })
     }
 
     /// Makes the directory `name` in `parent`, or opens the existing one. Also returns whether it is new.
@@ -99,7 +102,8 @@ impl ExtractTarget {
         let (fd, new) = self.make_and_open(parent, name).map_err(self.failed("cannot create directory", &path))?;
         // What others do to a directory is not known.
         let plain = !self.shared && ((new && parent.plain) || self.is_plain(&fd));
-        Ok((TargetDir { fd, path: path.into(), plain }, new))
+        let has_default_acl = !plain && has_default_acl(&fd);
+        Ok((TargetDir { fd, path: path.into(), plain, has_default_acl }, new))
     }
 
     fn make_and_open(&self, parent: &TargetDir, name: &[u8]) -> rustix::io::Result<(OwnedFd, bool)> {
@@ -128,19 +132,22 @@ impl ExtractTarget {
     ) -> rustix::io::Result<T> {
         match self.enter(dir, &make) {
             Err(Errno::EXIST) if self.replace => {
-                fs::unlinkat(&dir.fd, name, AtFlags::empty())?;
+                self.enter(dir, || fs::unlinkat(&dir.fd, name, AtFlags::empty()))?;
                 make()
             }
             done => done,
         }
     }
 
-    /// Runs `make`, which creates something in `dir`. Another part may have given the directory the mode of the image,
-    /// which does not let this user create anything; it gets it again when this part finishes it.
-    fn enter<T>(&self, dir: &TargetDir, make: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    /// Runs `change`, which creates or removes something in `dir`. An earlier extraction or another part may have given the
+    /// directory the mode of the image, which does not let this user do that; it gets it again when this one finishes it.
+    fn enter<T>(&self, dir: &TargetDir, change: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         for _ in 0..ATTEMPTS {
-            match make() {
-                Err(Errno::ACCESS) if self.shared && self.uid != 0 => fs::fchmod(&dir.fd, Mode::RWXU)?,
+            match change() {
+                // Directories of other users cannot be changed, which is no other reason than before.
+                Err(Errno::ACCESS) if self.fills() && self.uid != 0 => {
+                    fs::fchmod(&dir.fd, Mode::RWXU).map_err(|_| Errno::ACCESS)?;
+                }
                 done => return done,
             }
         }
@@ -170,9 +177,14 @@ impl ExtractTarget {
     fn is_plain(&self, dir: &OwnedFd) -> bool {
         const SET_GROUP_ID: u32 = 0o2000;
         let usual = |found: fs::Stat| found.st_gid == self.gid && found.st_mode & SET_GROUP_ID == 0;
-        let acl = || fs::fgetxattr(dir, c"system.posix_acl_default", &mut [0u8; 0][..]);
-        fs::fstat(dir).is_ok_and(usual) && matches!(acl(), Err(Errno::NODATA | Errno::OPNOTSUPP))
+        fs::fstat(dir).is_ok_and(usual) && !has_default_acl(dir)
     }
+}
+
+/// Returns false if new entries of a directory certainly inherit no access control list.
+fn has_default_acl(dir: &OwnedFd) -> bool {
+    let found = fs::fgetxattr(dir, c"system.posix_acl_default", &mut [0u8; 0][..]);
+    !matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
 impl TargetDir {
@@ -183,6 +195,11 @@ impl TargetDir {
     /// Returns true if new entries belong to the running user and group.
     pub(super) fn is_plain(&self) -> bool {
         self.plain
+    }
+
+    /// Returns true if new entries may inherit an access control list.
+    pub(super) fn has_default_acl(&self) -> bool {
+        self.has_default_acl
     }
 
     /// Returns the path of `name` in this directory, or the directory's own path if `name` is empty.

@@ -62,7 +62,9 @@ impl AttributeRestorer<'_> {
         // Before the mode, which may take away the right to set them.
         let set = if self.xattrs && stat.has_xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
         let mut mode = if self.xattrs { stat.mode } else { mode_without_acl(self.image, nid, stat)? };
-        if self.place.shared && self.image.may_have_xattrs() {
+        // Of a directory that another part has finished meanwhile, what it had when it was opened says nothing.
+        let may_inherit = made.dir.has_default_acl() || self.place.shared && self.image.may_have_xattrs();
+        if self.xattrs && may_inherit {
             made.remove_inherited(&set, stat);
         }
         if self.xattrs && stat.has_xattrs {
@@ -89,8 +91,8 @@ impl AttributeRestorer<'_> {
         Ok(())
     }
 
-    /// Sets extended attributes, and returns the permission bits that remain: without an ACL, its group class must not
-    /// get more than the ACL would give. Only an owned entry gets capabilities, which would otherwise be those of
+    /// Sets extended attributes, and returns the permission bits that remain: without an ACL, nobody must get more than the
+    /// ACL would give. Only an owned entry gets capabilities, which would otherwise be those of
     /// another user.
     fn restore_xattrs(
         &self,
@@ -109,7 +111,7 @@ impl AttributeRestorer<'_> {
         for (at, errno) in set_all(&made, &wanted) {
             let (name, value) = &wanted[at];
             if **name == *acl::ACCESS {
-                kept_bits &= acl::group_limit(value);
+                kept_bits &= acl::mode_limit(value);
             }
             note(format!("xattr {}", name.escape_ascii()), errno);
         }
@@ -153,7 +155,7 @@ impl CreatedEntry<'_> {
         }
     }
 
-    /// Removes the access control lists that the entry inherited because another part has finished its directory.
+    /// Removes the access control lists that the entry inherited: the image says who may do what.
     fn remove_inherited(&self, set: &XattrSet, stat: &Stat) {
         let lists: &[&str] = match stat.kind {
             FileType::Symlink { .. } => &[],

@@ -264,6 +264,7 @@ fn damaged_files_fail_or_are_left_out_and_listed() {
         let skip = ExtractOptions { on_error: OnError::Skip, ..options(threads) };
         let summary = run(&image, dir.path(), &skip).unwrap();
         assert_eq!((summary.skipped.len(), summary.files, summary.is_complete()), (4, 2, false));
+        assert!(summary.skipped.iter().all(|error| error.path().is_some()), "{:?}", summary.skipped);
         let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["a", "e"]);

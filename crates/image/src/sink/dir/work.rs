@@ -150,7 +150,7 @@ impl ExtractWorker {
             }
             let made = Error::unless_cancelled(context.progress).and_then(|()| self.item(context, item, &mut out));
             if let Err(error) = made {
-                match context.skippable(error) {
+                match context.skippable(error.in_entry(&item.path())) {
                     Ok(error) => out.skipped.push(error),
                     Err(error) => {
                         result = Err(error);
@@ -221,7 +221,10 @@ impl ExtractWorker {
             Ok(()) => Ok(()),
             // One error per file is enough.
             Err(_) if large.failed.swap(true, Ordering::Relaxed) => Ok(()),
-            Err(error) => context.skippable(error).map(|error| out.skipped.push(error)),
+            Err(error) => {
+                let error = error.in_entry(&large.item.path());
+                context.skippable(error).map(|error| out.skipped.push(error))
+            }
         };
         (out, result)
     }

@@ -132,12 +132,16 @@ fn write<'env>(
             let mut tar = TarWriter { image, batches, names: HashMap::new(), options, header: Vec::new() };
             let mut summary = TarSummary { warnings: Warnings::new(options.strict), ..TarSummary::default() };
             let mut names = NameCounts::default();
+            let mut has_root = false;
             while let Some(visit) = walk.step()? {
                 names.add(visit.path, &visit.stat)?;
                 let is_ours = deal.next(&visit.stat);
                 let Some(visit) = visit.strip(options.strip) else { continue };
                 // The root is a member only if it was selected, and still is the root.
-                let has_place = visit.depth > 0 || options.prefix.is_some() || (visit.selected && options.strip == 0);
+                // Without their first components, several directories may become the root, which then is the first.
+                let is_free = visit.depth > 0 || !std::mem::replace(&mut has_root, true);
+                let is_member = visit.depth > 0 || options.prefix.is_some() || (visit.selected && options.strip == 0);
+                let has_place = is_free && is_member;
                 if !is_ours {
                     if has_place {
                         tar.passed_by(&placed(options.prefix.as_deref(), visit.path), visit.nid, &visit.stat);

@@ -59,6 +59,22 @@ fn kept(tree: &Tree) -> Snapshot {
     all
 }
 
+#[test]
+fn several_directories_that_become_the_root_are_one_member() {
+    let mut one = Node::dir([(b"a".to_vec(), Node::dir([]))]);
+    one.attrs.mode = 0o700;
+    let two = Node::dir([(b"b".to_vec(), Node::dir([]))]);
+    let tree = Spec::of([(b"one".to_vec(), one), (b"two".to_vec(), two)]).tree().unwrap();
+    for (prefix, expected) in [(None, &["", "a", "b"][..]), (Some("P".into()), &["", "P", "P/a", "P/b"])] {
+        let has_prefix = prefix.is_some();
+        let (archive, summary) = write(&tree, &TarOptions { prefix, strip: 1, ..options(0) });
+        let found = snapshot_of(&archive);
+        assert_eq!(found.keys().collect::<Vec<_>>(), expected);
+        assert_eq!(summary.entries, if has_prefix { 3 } else { 2 });
+        assert!(!has_prefix || found["P"].mode == 0o700, "the first one");
+    }
+}
+
 /// A tree with every corner case of headers.
 fn corners() -> Spec {
     let file = |len| Node::file(vec![Piece::Text { seed: 1, len }]);

@@ -64,7 +64,7 @@ fn every_error_says_what_and_where() {
             "extended header at byte 0: extended headers, all together 8 MiB and 1 byte; the limit is 8 MiB",
         ),
         (header("long", b'L', 0o777_7777_7777, |_| ()), "the limit is 8 MiB"),
-        (pax(b'g', &[("uid", b"root")]), "pax header at byte 0: uid: not a number"),
+        (pax(b'g', &[("uid", b"root")]), "pax header at byte 0: uid=root: expected a number from 0 to"),
         (sparse("0,100,50,100", 200), "sparse map at byte 1024: the region at 50 begins before"),
         (sparse("900,200", 200), "goes beyond the file's end at 1000"),
         (sparse("18446744073709551615,18446744073709551615", 200), "goes beyond"),
@@ -102,6 +102,11 @@ fn files_that_are_not_archives_are_refused() {
     assert_eq!(read(&[0; 1024]).unwrap().len(), 1);
     assert_eq!(read(&[0; 512]).unwrap().len(), 1);
     assert_eq!(read(&[0; 700]).unwrap().len(), 1);
+    // An EROFS image begins like this.
+    refused(
+        &[vec![0; 1024], b"\xe2\xe1\xf5\xe0".to_vec(), vec![0; 3000]].concat(),
+        "byte 1024: after zeros comes something",
+    );
 }
 
 /// Returns the warnings of reading an archive, the same both ways.
