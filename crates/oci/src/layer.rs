@@ -128,7 +128,7 @@ fn scan_whole(
         None => Ok(()),
         // A layer with a file missing would be a different one, and nobody reads warnings of containers.
         Some(reason) => {
-            let advice = "if a lower layer has the file, make one layer of all (`--flatten`)";
+            let advice = "if a lower layer has it, make one layer of all (`--flatten`)";
             Err(ImageError::Unsupported(format!("{}: {reason}; {advice}", display(name))))
         }
     }

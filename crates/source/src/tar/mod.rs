@@ -56,14 +56,14 @@ impl<I: ArchiveInput> TarSource<I> {
         let known = self.excluded.known_name(&target);
         let why = match self.excluded.give_name(&known, path) {
             None if place_link(tree, path, &known, STRUCTURE, link.at)? => return Ok(()),
-            None => "no earlier member has this name",
+            None => "which no earlier member is",
             Some(WithheldFile { member, data: Some(data) }) => return place(tree, path, member, data, &self.options),
             Some(WithheldFile { data: None, .. }) => {
-                "which is left out: save the archive to a file without compression"
+                "which is left out: to keep it, give the archive as an uncompressed file"
             }
         };
         let target = target.escape_ascii();
-        let why = format!("left out, as a hard link to `{target}`: {why}");
+        let why = format!("a hard link to `{target}`, {why}");
         self.left_out.push(Error::Damaged { path: path_of(path), why });
         Ok(())
     }
