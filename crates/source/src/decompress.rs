@@ -68,20 +68,26 @@ struct CompressedInput {
 impl CompressedInput {
     /// Skips zeros, and returns the bytes after them: as many as formats are told apart by, or fewer at the end.
     fn next_magic(&mut self) -> io::Result<&[u8]> {
+        // Members may be shorter than what was inspected, so that zeros are in it, too.
         self.head.drain(..self.taken);
+        self.head.drain(..leading_zeros(&self.head));
         self.taken = 0;
         while self.head.len() < STREAM_MAGIC_LEN {
             let more = self.from.fill_buf()?;
             if more.is_empty() {
                 break;
             }
-            let zeros = if self.head.is_empty() { more.iter().take_while(|byte| **byte == 0).count() } else { 0 };
-            let wanted = more.len().min(zeros + STREAM_MAGIC_LEN - self.head.len());
-            self.head.extend_from_slice(&more[zeros..wanted]);
-            self.from.consume(wanted);
+            let zeros = if self.head.is_empty() { leading_zeros(more) } else { 0 };
+            let end = more.len().min(zeros + STREAM_MAGIC_LEN - self.head.len());
+            self.head.extend_from_slice(&more[zeros..end]);
+            self.from.consume(end);
         }
         Ok(&self.head)
     }
+}
+
+fn leading_zeros(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte == 0).count()
 }
 
 impl Read for CompressedInput {
@@ -197,7 +203,7 @@ pub fn out_of_memory(codec: &str) -> io::Error {
 
 /// Decompresses members one after the other; errors name the compression.
 struct DecompressedMembers {
-    /// The current member; `None` after the last one, or after an error.
+    /// The current member; `None` after the last one, or if something else follows it.
     member: Option<Box<dyn MemberDecoder>>,
     /// Compression of the current or last member.
     compression: StreamCodec,
