@@ -176,7 +176,7 @@ fn stream(
 }
 
 /// A member as described by the archive; its path and links are not checked yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ArchiveMember {
     pub(crate) path: Vec<u8>,
     pub(crate) kind: MemberKind,
@@ -193,7 +193,7 @@ pub(crate) struct ArchiveMember {
     pub(crate) at: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum MemberKind {
     File(StoredMember),
     HardLink(Vec<u8>),

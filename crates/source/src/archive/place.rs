@@ -4,7 +4,7 @@ use packfs_blocks::units::beyond;
 
 use super::{ArchiveMember, MAX_PATH, MemberKind, Options};
 use crate::tree::{
-    ConflictPolicy, FileData, InodeAttributes, Kind, ROOT, Tree, XattrId, XattrSet, acl, components, normal_path,
+    ConflictPolicy, FileData, Ino, InodeAttributes, Kind, ROOT, Tree, XattrId, XattrSet, acl, components, normal_path,
     path_of,
 };
 use crate::{Error, Result, Warning, WarningKind};
@@ -41,14 +41,14 @@ fn check_length(path: &[u8], of: &'static str, at: u64) -> Result<()> {
     }
 }
 
-/// Adds a member that is no hard link under its clean `path`.
+/// Adds a member that is no hard link under its clean `path`; returns its inode.
 pub(crate) fn place(
     tree: &mut Tree,
     path: &[u8],
     member: ArchiveMember,
     data: FileData,
     options: &Options,
-) -> Result<()> {
+) -> Result<Ino> {
     let ArchiveMember { kind, mut mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
     if !options.xattrs {
         // The group's bits stand for the mask of an ACL. Without the ACL they would give the group, and others, more than
@@ -66,7 +66,7 @@ pub(crate) fn place(
             return Err(Error::corrupt(of, at, "the root is not a directory"));
         }
         tree.set_meta(ROOT, meta);
-        return Ok(());
+        return Ok(ROOT);
     };
     let kind = match kind {
         MemberKind::HardLink(_) => return Err(Error::Misuse("hard links are added by `place_link`".into())),
@@ -84,25 +84,18 @@ pub(crate) fn place(
         MemberKind::Fifo => Kind::Fifo,
         MemberKind::Socket => Kind::Socket,
     };
-    tree.add(dir, name, meta, kind, ConflictPolicy::Replace)?;
-    Ok(())
+    tree.add(dir, name, meta, kind, ConflictPolicy::Replace)
 }
 
-/// Adds a hard link under its clean `path` to the entry at `target`; returns false if there is none.
-pub(crate) fn place_link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) -> Result<bool> {
-    let bad = |why: &str| {
-        let path = path.escape_ascii();
-        let target = target.escape_ascii();
-        Error::corrupt(of, at, format!("`{path}` links to `{target}`, {why}"))
-    };
-    let Some(entry) = tree.link_target(target)? else { return Ok(false) };
+/// Adds the hard link `link` to an inode under its clean `path`.
+pub(crate) fn place_link(tree: &mut Tree, path: &[u8], ino: Ino, link: &ArchiveMember) -> Result<()> {
+    let bad = |why: &str| Error::corrupt(link.of, link.at, format!("`{}` is a hard link {why}", path.escape_ascii()));
     // No system makes hard links to directories.
-    if tree.is_dir(entry) {
-        return Err(bad("a directory"));
+    if tree.is_dir(ino) {
+        return Err(bad("to a directory"));
     }
     let Some((dir, name)) = tree.parent_of(path, InodeAttributes::IMPLICIT_DIR)? else {
         return Err(bad("from the root"));
     };
-    tree.link(dir, name, entry, ConflictPolicy::Replace)?;
-    Ok(true)
+    tree.link(dir, name, ino, ConflictPolicy::Replace)
 }

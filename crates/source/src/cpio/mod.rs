@@ -230,12 +230,9 @@ impl CpioScan<'_> {
             return self.add_name(first, header, data, name);
         }
         let member = describe(header, kind);
-        place(self.tree, path, member, data.unwrap_or(FileData::Empty), self.options)?;
+        let ino = place(self.tree, path, member, data.unwrap_or(FileData::Empty), self.options)?;
         // Directories have several links by their nature.
-        if header.nlink > 1
-            && !is_dir
-            && let Some(ino) = self.tree.lookup(path)
-        {
+        if header.nlink > 1 && !is_dir {
             self.links.insert(id, ino);
         }
         Ok(())

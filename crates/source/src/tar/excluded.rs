@@ -5,23 +5,31 @@ use std::collections::HashMap;
 
 use crate::archive::input::ArchiveInput;
 use crate::archive::{ArchiveMember, MemberKind};
-use crate::tree::{FileData, normal_path};
+use crate::tree::{FileData, Ino, Tree, normal_path};
 use crate::{Result, Store};
 
 /// Members of an archive that are left out. All paths are clean.
 #[derive(Default)]
 pub(super) struct ExcludedMembers {
-    /// Files of which all names so far are left out, by the first one.
-    files: HashMap<Vec<u8>, WithheldFile>,
-    /// Other names of the same files: an earlier one that is left out, or one in the tree.
-    names: HashMap<Vec<u8>, Vec<u8>>,
+    /// Files by the name that has the data; `None` if that is gone with the stream that it came from.
+    files: HashMap<Vec<u8>, Option<ExcludedFile>>,
+    /// Hard links that are left out, and the names that they lead to.
+    links: HashMap<Vec<u8>, Vec<u8>>,
 }
 
-/// A file that is not in the tree.
-pub(super) struct WithheldFile {
+/// A file of which a name is left out.
+pub(super) struct ExcludedFile {
     pub(super) member: ArchiveMember,
-    /// Place of its data; `None` if the data is gone with the stream that it came from.
-    pub(super) data: Option<FileData>,
+    pub(super) data: FileData,
+    /// The file in the tree, once another name is there.
+    pub(super) ino: Option<Ino>,
+}
+
+impl ExcludedFile {
+    /// Returns the file in the tree, unless it has lost its last name there.
+    pub(super) fn ino_in(&self, tree: &Tree) -> Option<Ino> {
+        self.ino.filter(|ino| !tree.is_gone(*ino))
+    }
 }
 
 impl ExcludedMembers {
@@ -36,9 +44,9 @@ impl ExcludedMembers {
         let data = match &member.kind {
             MemberKind::Dir => return Ok(()),
             MemberKind::HardLink(target) => {
-                let known = self.known_name(&normal_path(target));
-                if known != path {
-                    self.names.insert(path, known);
+                let first = self.first_name(&normal_path(target)).to_vec();
+                if first != path {
+                    self.links.insert(path, first);
                 }
                 return Ok(());
             }
@@ -47,27 +55,23 @@ impl ExcludedMembers {
             _ => Some(FileData::Empty),
         };
         // The later one of two members of a path counts.
-        self.names.remove(&path);
-        self.files.insert(path, WithheldFile { member, data });
+        self.links.remove(&path);
+        self.files.insert(path, data.map(|data| ExcludedFile { member, data, ino: None }));
         Ok(())
     }
 
-    /// Returns the name under which the target of a link is known: in the tree, or else that of a [withheld
-    /// file](ExcludedMembers::give_name).
-    pub(super) fn known_name(&self, target: &[u8]) -> Vec<u8> {
+    /// Returns the name that a link leads to, through those that are left out.
+    pub(super) fn first_name<'n>(&'n self, target: &'n [u8]) -> &'n [u8] {
         let mut name = target;
-        // No circles: a name is added with the last of such a row, and never with itself.
-        while let Some(next) = self.names.get(name) {
+        // No circles: each link was added with the last name of such a row, which was another one.
+        while let Some(next) = self.links.get(name) {
             name = next;
         }
-        name.to_vec()
+        name
     }
 
-    /// Returns the file whose first name is `known`, if it is withheld, and notes that it is at `path` in the tree from now
-    /// on.
-    pub(super) fn give_name(&mut self, known: &[u8], path: &[u8]) -> Option<WithheldFile> {
-        let file = self.files.remove(known)?;
-        self.names.insert(known.to_vec(), path.to_vec());
-        Some(file)
+    /// Returns the file with this name, if it is left out.
+    pub(super) fn find(&mut self, name: &[u8]) -> Option<&mut Option<ExcludedFile>> {
+        self.files.get_mut(name)
     }
 }

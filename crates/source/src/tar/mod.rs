@@ -4,7 +4,7 @@
 //! - `members`: reads one member after the other, which `archive` adds to a tree.
 //! - `excluded`: remembers those that are left out.
 
-use self::excluded::{ExcludedMembers, WithheldFile};
+use self::excluded::ExcludedMembers;
 use self::members::MemberReader;
 pub(super) use self::members::STRUCTURE;
 use super::archive::input::ArchiveInput;
@@ -51,16 +51,22 @@ impl<I: ArchiveInput> TarSource<I> {
     }
 
     /// Adds a hard link; the first one to a file that was left out is the file.
-    fn add_link(&mut self, tree: &mut Tree, path: &[u8], link: ArchiveMember, target: &[u8]) -> Result<()> {
+    fn add_link(&mut self, tree: &mut Tree, path: &[u8], link: &ArchiveMember, target: &[u8]) -> Result<()> {
         let target = clean(target, STRUCTURE, link.at)?;
-        let known = self.excluded.known_name(&target);
-        let why = match self.excluded.give_name(&known, path) {
-            None if place_link(tree, path, &known, STRUCTURE, link.at)? => return Ok(()),
-            None => "which no earlier member is",
-            Some(WithheldFile { member, data: Some(data) }) => return place(tree, path, member, data, &self.options),
-            Some(WithheldFile { data: None, .. }) => {
-                "which is left out: to keep it, give the archive as an uncompressed file"
-            }
+        let first = self.excluded.first_name(&target).to_vec();
+        let why = match self.excluded.find(&first) {
+            Some(Some(file)) => match file.ino_in(tree) {
+                Some(ino) => return place_link(tree, path, ino, link),
+                None => {
+                    file.ino = Some(place(tree, path, file.member.clone(), file.data.clone(), &self.options)?);
+                    return Ok(());
+                }
+            },
+            Some(None) => "which is left out: to keep it, give the archive as an uncompressed file",
+            None => match tree.link_target(&first)? {
+                Some(ino) => return place_link(tree, path, ino, link),
+                None => "which no earlier member is",
+            },
         };
         let target = target.escape_ascii();
         let why = format!("a hard link to `{target}`, {why}");
@@ -87,8 +93,7 @@ impl<I: ArchiveInput> Source for TarSource<I> {
             }
             let data = match &member.kind {
                 MemberKind::HardLink(target) => {
-                    let target = target.clone();
-                    self.add_link(tree, &path, member, &target)?;
+                    self.add_link(tree, &path, &member, target)?;
                     continue;
                 }
                 MemberKind::File(file) if file.size > 0 => members.input.keep(file.clone(), store)?,

@@ -217,6 +217,12 @@ fn hard_links_to_excluded_members_are_the_files() {
         drop_link("c"),
         hard_link("two", "drop/a"),
         hard_link("three", "drop/c"),
+        // A name that is taken by another file takes nothing from the links that follow.
+        member("one", b'0', b"other"),
+        member("two", b'0', b"other"),
+        member("three", b'0', b"other"),
+        hard_link("again", "drop/c"),
+        hard_link("same", "drop/a"),
         // Another file of the same name, which no longer belongs to the links.
         member("drop/a", b'0', b"second"),
         hard_link("four", "drop/a"),
@@ -236,11 +242,11 @@ fn hard_links_to_excluded_members_are_the_files() {
         (tree, left_out)
     };
     let (tree, left_out) = scan_both(from_bytes(Arc::new(bytes.clone()), Path::new("a"), options()).unwrap());
-    for (path, expected) in [("one", "first"), ("two", "first"), ("three", "first"), ("four", "second"), ("five", "")] {
+    for (path, expected) in [("one", "other"), ("again", "first"), ("same", "first"), ("four", "second"), ("five", "")]
+    {
         assert_eq!(content(&tree, path), expected.as_bytes(), "{path}");
     }
-    let one = tree.lookup(b"one");
-    assert_eq!([tree.lookup(b"two"), tree.lookup(b"three")], [one, one]);
+    assert_eq!(tree.lookup(b"again"), tree.lookup(b"same"));
     assert!(
         left_out.len() == 1 && left_out[0] == "gone: a hard link to `drop/gone`, which no earlier member is",
         "{left_out:?}"
@@ -250,8 +256,8 @@ fn hard_links_to_excluded_members_are_the_files() {
     let stream = Box::new(io::Cursor::new(bytes));
     let (tree, left_out) = scan_both(from_stream(stream, Path::new("a"), options()).unwrap());
     let names: Vec<&str> = left_out.iter().filter_map(|why| why.split(':').next()).collect();
-    assert_eq!(names, ["one", "two", "three", "four", "gone"]);
-    assert!(tree.lookup(b"five").is_some() && tree.lookup(b"one").is_none());
+    assert_eq!(names, ["one", "two", "three", "again", "same", "four", "gone"]);
+    assert!(tree.lookup(b"five").is_some() && tree.lookup(b"again").is_none());
 }
 
 /// One file of 10,000 bytes with data at 1000..1512 and 9000..10000, in every spelling.
