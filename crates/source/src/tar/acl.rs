@@ -112,9 +112,10 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &KnownAccounts) -> 
 
 /// Returns the mode bits that a list which cannot be kept does not deny to the group or to anybody it names, as far as its
 /// entries can be read.
-pub(super) fn readable_mode_limit(text: &[u8], accounts: &KnownAccounts) -> u16 {
-    let entries = acl_entries(text).filter_map(|line| parse_entry(line, accounts).ok());
-    mode_limit_of(entries.map(|[tag, _, permissions]| (low_half(tag), low_half(permissions))))
+pub(super) fn readable_mode_limit(text: &[u8]) -> u16 {
+    // Who the unknown names are makes no difference.
+    let entries = acl_entries(text).filter_map(|line| NamedEntry::parse(line).ok());
+    mode_limit_of(entries.map(|entry| (entry.tag, low_half(entry.permissions))))
 }
 
 /// Returns the permission bits of a file with this list: Linux shows the mask as the group's bits.
@@ -145,38 +146,63 @@ fn encode_acl(entries: &[AclEntry]) -> Vec<u8> {
     value
 }
 
-/// Parses one entry, such as `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`.
+/// An entry as it is written: `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`, perhaps with an id at the end.
+struct NamedEntry<'t> {
+    tag: u16,
+    /// Empty for entries of the file's own classes.
+    name: &'t [u8],
+    id: Option<u32>,
+    permissions: u32,
+}
+
+impl<'t> NamedEntry<'t> {
+    fn parse(line: &'t [u8]) -> Result<Self, String> {
+        let malformed = || malformed_entry(line);
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
+        // Each line of a default list may say that it is one.
+        let fields = match &fields[..] {
+            [b"default" | b"d", rest @ ..] => rest,
+            all => all,
+        };
+        let (who, name, permissions, id) = match *fields {
+            // Solaris leaves out the empty name.
+            [who @ (b"mask" | b"m" | b"other" | b"o"), permissions] => (who, &b""[..], permissions, None),
+            [who, name, permissions] => (who, name, permissions, None),
+            [who, name, permissions, id] => (who, name, permissions, Some(number(id).ok_or_else(malformed)?)),
+            _ => return Err(malformed()),
+        };
+        let permissions = parse_permissions(permissions).ok_or_else(malformed)?;
+        let tag = match (who, name.is_empty()) {
+            (b"user" | b"u", true) => tag::USER_OBJ,
+            (b"group" | b"g", true) => tag::GROUP_OBJ,
+            (b"mask" | b"m", true) => tag::MASK,
+            (b"other" | b"o", true) => tag::OTHER,
+            (b"user" | b"u", false) => tag::USER,
+            (b"group" | b"g", false) => tag::GROUP,
+            _ => return Err(malformed()),
+        };
+        Ok(NamedEntry { tag, name, id, permissions })
+    }
+}
+
+/// Parses one entry, with the id of the account that it names.
 fn parse_entry(line: &[u8], accounts: &KnownAccounts) -> Result<AclEntry, String> {
-    let malformed = || format!("`{}` is not a valid entry", line.escape_ascii());
-    let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
-    // Each line of a default list may say that it is one.
-    let fields = match &fields[..] {
-        [b"default" | b"d", rest @ ..] => rest,
-        all => all,
-    };
-    let (who, name, permissions, id) = match *fields {
-        // Solaris leaves out the empty name.
-        [who @ (b"mask" | b"m" | b"other" | b"o"), permissions] => (who, &b""[..], permissions, None),
-        [who, name, permissions] => (who, name, permissions, None),
-        [who, name, permissions, id] => (who, name, permissions, Some(number(id).ok_or_else(malformed)?)),
-        _ => return Err(malformed()),
-    };
-    let permissions = parse_permissions(permissions).ok_or_else(malformed)?;
-    let (tag, known, what) = match (who, name.is_empty()) {
-        (b"user" | b"u", true) => return Ok([tag::USER_OBJ.into(), NO_ID, permissions]),
-        (b"group" | b"g", true) => return Ok([tag::GROUP_OBJ.into(), NO_ID, permissions]),
-        (b"mask" | b"m", true) => return Ok([tag::MASK.into(), NO_ID, permissions]),
-        (b"other" | b"o", true) => return Ok([tag::OTHER.into(), NO_ID, permissions]),
-        (b"user" | b"u", false) => (tag::USER, &accounts.users, "user"),
-        (b"group" | b"g", false) => (tag::GROUP, &accounts.groups, "group"),
-        _ => return Err(malformed()),
+    let NamedEntry { tag, name, id, permissions } = NamedEntry::parse(line)?;
+    let (known, what) = match tag {
+        tag::USER => (&accounts.users, "user"),
+        tag::GROUP => (&accounts.groups, "group"),
+        _ => return Ok([tag.into(), NO_ID, permissions]),
     };
     let id = id.or_else(|| number(name)).or_else(|| known.get(&decode_octal(name)));
     match id {
-        Some(NO_ID) => Err(malformed()),
+        Some(NO_ID) => Err(malformed_entry(line)),
         Some(id) => Ok([tag.into(), id, permissions]),
         None => Err(format!("unknown {what} `{}`", name.escape_ascii())),
     }
+}
+
+fn malformed_entry(line: &[u8]) -> String {
+    format!("`{}` is not a valid entry", line.escape_ascii())
 }
 
 /// Parses any of `r`, `w` and `x` with `-` for missing ones, or an octal digit.

@@ -185,7 +185,7 @@ impl<I: ArchiveInput> MemberReader<I> {
         let (acls, lost) = self.convert_acls(&pax, matches!(kind, MemberKind::Dir));
         let mut mode = field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?;
         if !lost.is_empty() {
-            mode &= acl::readable_mode_limit(pax.acl.as_deref().unwrap_or_default(), &self.accounts);
+            mode &= acl::readable_mode_limit(pax.acl.as_deref().unwrap_or_default());
         }
         let mtime = match pax.mtime {
             Some(time) => time,

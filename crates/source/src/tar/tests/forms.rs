@@ -447,6 +447,7 @@ fn of_several_extended_headers_before_a_member_the_last_of_each_kind_counts() {
 fn without_its_access_control_list_no_member_gives_the_group_more() {
     let text = b"user::rw-,user:7:rw-,group::---,mask::r--,other::---";
     let unknown = b"user::rw-,user:nobody here:rw-,group::--x,mask::rw-,other::---";
+    let denied = b"user::rw-,user:nobody here:---,group::r--,mask::r--,other::r--";
     let value = [&2u32.to_le_bytes()[..], &[1, 0, 6, 0], &[0xff; 4], &[2, 0, 6, 0], &7u32.to_le_bytes()].concat();
     let group = [&[4, 0, 0, 0][..], &[0xff; 4], &[16, 0, 4, 0], &[0xff; 4], &[32, 0, 0, 0], &[0xff; 4]].concat();
     let value = [value, group].concat();
@@ -457,6 +458,7 @@ fn without_its_access_control_list_no_member_gives_the_group_more() {
         ([(key[1], &value[..])], b"0000600\0", 0o640, 0o600),
         ([(key[1], &value[..])], b"0004640\0", 0o4640, 0o4600),
         ([(key[0], &unknown[..])], b"0000660\0", 0o600, 0o600),
+        ([(key[0], &denied[..])], b"0000644\0", 0o600, 0o600),
         ([(key[0], &unknown[..])], b"0000600\0", 0o600, 0o600),
         ([("SCHILY.acl.ace", &b"owner@:rw::allow"[..])], b"0000640\0", 0o640, 0o640),
     ] {
