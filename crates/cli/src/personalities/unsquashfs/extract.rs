@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use packfs_image::AnyImage;
 use packfs_image::image::FileType;
 use packfs_image::name::display;
 use packfs_image::sink::Walk;
 use packfs_image::sink::dir::ExtractSummary;
 use packfs_image::squashfs::SquashfsReader;
-use packfs_image::{AnyImage, Error};
 
 use super::rows::ListingRows;
 use super::{NOT_FATAL, OK, RunOptions};
@@ -77,10 +77,7 @@ pub(super) fn run(args: &ExtractArgs, options: &RunOptions) -> Result<u8> {
         write_created(&summary, &counts, &mut out)?;
         out.flush()?;
     }
-    // Damage is not fatal to unsquashfs: it goes on and ends with status 2.
-    let damaged =
-        |error: &Error| matches!(error, Error::Corrupt { .. } | Error::Damaged { .. } | Error::Unsupported { .. });
-    if !options.ignores_errors && !summary.skipped.iter().all(damaged) {
+    if !options.ignores_errors && !summary.skipped.is_empty() {
         return Ok(FATAL);
     }
     Ok(if summary.is_complete() || options.no_exit_code { OK } else { NOT_FATAL })

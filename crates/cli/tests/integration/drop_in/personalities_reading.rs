@@ -158,6 +158,31 @@ fn extracted_trees_and_lines_are_those_of_unsquashfs() {
     }
 }
 
+/// A damaged file is left out and named, and the others are extracted.
+#[test]
+fn damage_has_the_status_of_unsquashfs() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    link(dir, "unsquashfs");
+    sh(dir, "mkdir t && seq 30000 > t/numbers && ln -s numbers t/link");
+    succeed(dir, &["build", "t", "-o", "t.sqfs", "-q", "-c", "xz", "-b", "16K"]);
+    // The first block of data follows the superblock.
+    let mut damaged = std::fs::read(dir.join("t.sqfs")).unwrap();
+    damaged[200] ^= 0x55;
+    std::fs::write(dir.join("damaged"), damaged).unwrap();
+    for (options, status) in [("", 1), ("-ignore-errors", 2)] {
+        sh(dir, "rm -rf ours theirs");
+        let ours = run(dir, dir.join("unsquashfs"), &format!("-q -n {options} -d ours damaged"));
+        assert_eq!(ours.status.code(), Some(status), "{options}: {}", stderr(&ours));
+        assert!(stderr(&ours).contains("left out: numbers: data block at byte 96: "), "{}", stderr(&ours));
+        assert!(dir.join("ours/link").is_symlink() && !dir.join("ours/numbers").exists());
+        if have_unsquashfs("damage_has_the_status_of_unsquashfs") {
+            let theirs = run(dir, "unsquashfs", &format!("-q -n {options} -d theirs damaged"));
+            assert_eq!(theirs.status.code(), Some(status), "{options}: {}", stderr(&theirs));
+        }
+    }
+}
+
 #[test]
 fn images_inside_files_and_sqfscat_are_read() {
     let dir = prepare(&["unsquashfs", "sqfscat"]);
