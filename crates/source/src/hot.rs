@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Result, Tree, Warning, WarningKind};
+use crate::{Result, Tree, Warning, WarningKind};
 
 /// A hot list: paths in the image in order of first use, one a line, with or without a leading slash.
 ///
@@ -15,11 +15,6 @@ pub struct HotList {
 }
 
 impl HotList {
-    /// Reads the list at `path`.
-    pub fn read(path: &Path) -> Result<Self> {
-        Ok(Self::new(path, std::fs::read(path).map_err(Error::io("cannot read", path))?))
-    }
-
     /// Makes a list of a text, called `name` in messages.
     pub fn new(name: &Path, text: impl Into<Vec<u8>>) -> Self {
         HotList { name: name.to_owned(), text: text.into() }

@@ -22,11 +22,6 @@ pub struct SortFile {
 }
 
 impl SortFile {
-    /// Reads the sort file at `path`.
-    pub fn read(path: &Path) -> Result<Self> {
-        Self::parse(path, &std::fs::read(path).map_err(Error::io("cannot read", path))?)
-    }
-
     /// Parses the text of a sort file, called `name` in messages.
     pub fn parse(name: &Path, text: &[u8]) -> Result<Self> {
         let mut entries = Vec::new();

@@ -195,7 +195,7 @@ fn fill(image: &dyn Image, batch: &ArchiveBatch, buffers: &Buffers) -> Result<Bu
                 bytes = later;
             }
             BatchSection::Data { nid, path, offset, .. } => {
-                let got = image.read_at(*nid, here, *offset)?;
+                let got = image.read_at(*nid, here, *offset).map_err(|error| error.in_entry(path))?;
                 if got < len {
                     let why = format!("it ends at byte {}, before its size", offset + got as u64);
                     return Err(Error::Damaged { path: path_of(path), why });
