@@ -53,7 +53,8 @@ pub(crate) fn build_layer(
         let mut tree = Tree::default();
         read_verified(layer, |contents| {
             let archive = archive::from_stream(contents, &layer.name, archive::Options::default())?;
-            scan_whole(archive, &layer.name, &mut tree, store)
+            let advice = "; if a lower layer has it, make one layer of all (`--flatten`)";
+            scan_whole(archive, layer, advice, &mut tree, store)
         })?;
         // After all members: a whiteout may come before what it hides.
         WhiteoutPolicy::Overlay.apply(&mut tree)?;
@@ -78,7 +79,7 @@ pub(crate) fn build_flattened(
             tree.begin_layer(WhiteoutPolicy::Strip);
             let bytes = FileAt::open(file, 0).map_err(ImageError::io("cannot open", file))?;
             let archive = archive::from_bytes(Arc::new(bytes), &layer.name, archive::Options::default())?;
-            scan_whole(archive, &layer.name, &mut tree, store)?;
+            scan_whole(archive, layer, "", &mut tree, store)?;
         }
         WhiteoutPolicy::Strip.apply(&mut tree)?;
         // There is no layer below, so those of overlayfs have nothing to hide.
@@ -115,10 +116,11 @@ fn copy_contents(
     }
 }
 
-/// Lists an archive; fails if it cannot be listed as a whole.
+/// Lists the archive of a layer; fails if it cannot be listed as a whole, with `advice` after the reason.
 fn scan_whole(
     archive: Box<dyn Source>,
-    name: &Path,
+    layer: &SourceLayer,
+    advice: &str,
     tree: &mut Tree,
     store: &mut dyn Store,
 ) -> packfs_image::Result<()> {
@@ -127,10 +129,7 @@ fn scan_whole(
     match archive.left_out().first() {
         None => Ok(()),
         // A layer with a file missing would be a different one, and nobody reads warnings of containers.
-        Some(reason) => {
-            let advice = "if a lower layer has it, make one layer of all (`--flatten`)";
-            Err(ImageError::Unsupported(format!("{}: {reason}; {advice}", display(name))))
-        }
+        Some(reason) => Err(ImageError::Unsupported(format!("{}: {reason}{advice}", display(&layer.name)))),
     }
 }
 
