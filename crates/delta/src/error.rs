@@ -20,7 +20,7 @@ pub enum Error {
     /// Bytes of the output cannot be written.
     #[error("cannot write {what}: {source}")]
     Write {
-        /// What the bytes are, as in `the new file`.
+        /// Name of the bytes, as in `the new file`.
         what: &'static str,
         /// Reason.
         source: io::Error,

@@ -33,7 +33,7 @@ pub struct ConvertedImage {
     pub layers: usize,
 }
 
-/// What has become of a platform of an image.
+/// A platform of an image with other layers.
 pub(crate) struct RewrittenPlatform {
     pub(crate) config: ImageConfig,
     pub(crate) platform: Platform,

@@ -22,7 +22,7 @@ pub enum Error {
     /// Bytes of the output cannot be written.
     #[error("cannot write {what}: {source}")]
     Write {
-        /// What the bytes are, as in `the hash tree`.
+        /// Name of the bytes, as in `the hash tree`.
         what: &'static str,
         /// Reason.
         source: io::Error,

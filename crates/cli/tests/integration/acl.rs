@@ -141,7 +141,7 @@ fn extraction_without_acls_narrows_modes() {
     assert_eq!(acls("out"), acls("t"));
 }
 
-/// What the directory of the destination passes on is not the image's.
+/// ACLs that the directory of the destination passes on are not the image's.
 #[test]
 fn extracted_entries_inherit_no_acls() {
     let Some(dir) = tree("extracted_entries_inherit_no_acls") else { return };

@@ -115,7 +115,7 @@ fn gain(unit: FigureUnit, erofs: f64, squashfs: f64) -> f64 {
     if unit == FigureUnit::Seconds { squashfs / erofs } else { erofs / squashfs }
 }
 
-/// What the images of a line in a chart have in common.
+/// Settings that the images of a line in a chart share.
 #[derive(Clone, Copy, PartialEq)]
 struct ImageKind<'r> {
     source: &'r str,
