@@ -4,7 +4,7 @@
   usage: python-bench.py [--rounds N] [--only CASE,...] [--entries N] [--photos N] [--results FILE] DIRECTORY
 
 Reads all regular files of DIRECTORY from images, by PySquashfsImage and from LMDB with zstd a file: each by its path in
-one thread, and in shuffled batches of 256. Images have the default block size, and for shuffled batches also one of
+one thread, and in shuffled batches of 256, by number from images and by key from LMDB. Images have the default block size, and for shuffled batches also one of
 16 KiB. Lists the names and sizes of an image of N files.
 
 Then a loader as those of training programs: 8 worker processes read N photos of 5 to 50 KB, random bytes, in shuffled
@@ -15,7 +15,8 @@ medians: for one process, bytes per second of processor time, which other work o
 of a clock; for loaders, the time of a clock. All samples go to the file of --results, of which scripts/report-peers.py
 makes the table of docs/benchmarking.md.
 
-Needs, in the Python that runs it: packfs, PySquashfsImage, zstandard, lmdb, h5py; and the program packfs. Compare only figures of one machine.
+Needs, in the Python that runs it: packfs, PySquashfsImage, zstandard, lmdb, h5py; and the program packfs. Compare only
+figures of one machine.
 """
 
 import argparse
@@ -61,6 +62,8 @@ def prepare(directory, place, entries):
     packfs.build(f"{place}/set.erofs", directory, codec=f"zstd:{LEVEL}", kernel=(6, 10))
     packfs.build(f"{place}/set16.sqfs", directory, codec=f"zstd:{LEVEL}", block_size=16 << 10)
     packfs.build(f"{place}/set16.erofs", directory, codec=f"zstd:{LEVEL}", kernel=(6, 10), block_size=16 << 10)
+    packfs.build(f"{place}/alone.sqfs", directory, codec=f"zstd:{LEVEL}", fragments=False)
+    packfs.build(f"{place}/alone.erofs", directory, codec=f"zstd:{LEVEL}", kernel=(6, 10), fragments=False)
     packfs.build(f"{place}/many.sqfs", ((f"{n // 1000:04}/{n:07}.txt", b"") for n in range(entries)), codec="zstd:1")
     database = lmdb.open(f"{place}/lmdb", map_size=1 << 36)
     with database.begin(write=True) as transaction:
@@ -127,11 +130,11 @@ def read_packfs(place, image):
     return sum(len(opened.read(name)) for name in names_of(place))
 
 
-def read_many_packfs(place, image):
+def read_many_packfs(place, image, **options):
     import packfs
 
-    opened = packfs.open(f"{place}/{image}")
-    return sum(len(opened.read_many(batch, threads=1).data) for batch in shuffled_batches(names_of(place)))
+    opened = packfs.open(f"{place}/{image}", **options)
+    return sum(sum(map(len, opened.read_many(batch, threads=1))) for batch in shuffled_batches(range(len(opened))))
 
 
 def read_pysquashfsimage(place):
@@ -141,17 +144,17 @@ def read_pysquashfsimage(place):
         return sum(len(image.select("/" + name).read_bytes()) for name in names_of(place))
 
 
-def read_lmdb(place, names):
+def read_lmdb(place, batches):
+    """Decodes all files of a batch before it goes on to the next one, as `read_many` does."""
     import lmdb
     import zstandard
 
     decoder = zstandard.ZstdDecompressor()
+    amount = 0
     with lmdb.open(f"{place}/compact", readonly=True, lock=False).begin(buffers=True) as transaction:
-        return sum(len(decoder.decompress(transaction.get(name.encode()[:511]))) for name in names)
-
-
-def read_lmdb_shuffled(place):
-    return read_lmdb(place, [name for batch in shuffled_batches(names_of(place)) for name in batch])
+        for batch in batches:
+            amount += sum(map(len, [decoder.decompress(transaction.get(name.encode()[:511])) for name in batch]))
+    return amount
 
 
 def list_packfs(place):
@@ -168,9 +171,21 @@ class LoaderPackfs:
         import packfs
 
         self.image = packfs.open(f"{place}/photos.sqfs")
+        # Every loader asks a data set for its length first.
+        len(self.image)
 
     def read(self, numbers):
-        return len(self.image.read_many(numbers).data)
+        return self.image.read_many(numbers)
+
+
+class LoaderMapped(LoaderPackfs):
+    """Reads batches from an image that is mapped into memory, as LMDB maps its database."""
+
+    def __init__(self, place):
+        import packfs
+
+        self.image = packfs.open(f"{place}/photos.sqfs", memory_map=True)
+        len(self.image)
 
 
 class LoaderLmdb:
@@ -183,7 +198,7 @@ class LoaderLmdb:
 
     def read(self, numbers):
         with self.database.begin() as transaction:
-            return sum(len(transaction.get(f"{n:06}".encode())) for n in numbers)
+            return [transaction.get(f"{n:06}".encode()) for n in numbers]
 
 
 class LoaderHdf5:
@@ -195,7 +210,7 @@ class LoaderHdf5:
         self.stored = h5py.File(f"{place}/photos.h5", "r")["photos"]
 
     def read(self, numbers):
-        return sum(len(self.stored[n]) for n in numbers)
+        return [self.stored[n] for n in numbers]
 
 
 class LoaderMount:
@@ -207,19 +222,20 @@ class LoaderMount:
             self.names = json.load(file)
 
     def read(self, numbers):
-        amount = 0
+        batch = []
         for n in numbers:
             with open(f"{self.place}/mounted/{self.names[n]}", "rb", buffering=0) as file:
-                amount += len(file.read())
-        return amount
+                batch.append(file.read())
+        return batch
 
 
 def run_worker(loader, place, batches, everyone, answers):
-    """Reads batches when all workers are ready; starting interpreters is not what is measured."""
+    """Reads batches when all workers are ready; starting interpreters is not what is measured. All files of a batch are in
+    memory at the same time, because they are learned from together."""
     opened = loader(place)
     everyone.wait()
     before = processor_seconds()
-    amount = sum(opened.read(batch) for batch in batches)
+    amount = sum(sum(map(len, opened.read(batch))) for batch in batches)
     answers.put({"bytes": amount, "cpu": processor_seconds() - before, "peak_mib": own_peak()})
 
 
@@ -256,6 +272,7 @@ def load_mount(place):
 
 LOADERS = {
     "loader, packfs": lambda place: load(place, LoaderPackfs),
+    "loader, packfs, mapped": lambda place: load(place, LoaderMapped),
     "loader, packfs mount": load_mount,
     "loader, LMDB": lambda place: load(place, LoaderLmdb),
     "loader, HDF5": lambda place: load(place, LoaderHdf5),
@@ -265,12 +282,15 @@ CASES = {
     "read, packfs, SquashFS": lambda place: read_packfs(place, "set.sqfs"),
     "read, packfs, EROFS": lambda place: read_packfs(place, "set.erofs"),
     "read, PySquashfsImage": read_pysquashfsimage,
-    "read, LMDB with zstd": lambda place: read_lmdb(place, names_of(place)),
+    "read, LMDB with zstd": lambda place: read_lmdb(place, ([name] for name in names_of(place))),
     "read_many, packfs, SquashFS": lambda place: read_many_packfs(place, "set.sqfs"),
     "read_many, packfs, EROFS": lambda place: read_many_packfs(place, "set.erofs"),
     "read_many, packfs, SquashFS 16 KiB": lambda place: read_many_packfs(place, "set16.sqfs"),
     "read_many, packfs, EROFS 16 KiB": lambda place: read_many_packfs(place, "set16.erofs"),
-    "shuffled, LMDB with zstd": read_lmdb_shuffled,
+    "read_many, packfs, SquashFS alone": lambda place: read_many_packfs(place, "alone.sqfs"),
+    "read_many, packfs, EROFS alone": lambda place: read_many_packfs(place, "alone.erofs"),
+    "read_many, packfs, mapped": lambda place: read_many_packfs(place, "alone.sqfs", memory_map=True),
+    "shuffled, LMDB with zstd": lambda place: read_lmdb(place, shuffled_batches(names_of(place))),
     "names and sizes, packfs": list_packfs,
 }
 
@@ -301,8 +321,8 @@ def measure_alone(place, case):
 def sizes(place):
     """The sizes of images and databases, by name."""
     found = {}
-    for name in ("set.sqfs", "set.erofs", "set16.sqfs", "set16.erofs", "compact/data.mdb", "photos.sqfs",
-                 "photos.lmdb/data.mdb", "photos.h5"):
+    for name in ("set.sqfs", "set.erofs", "set16.sqfs", "set16.erofs", "alone.sqfs", "alone.erofs", "compact/data.mdb",
+                 "photos.sqfs", "photos.lmdb/data.mdb", "photos.h5"):
         path = os.path.join(place, name)
         if os.path.exists(path):
             # Of a map that is larger than what it holds, what it holds.

@@ -14,8 +14,9 @@ use packfs_blocks::{Output, Progress};
 use packfs_codec::Choice;
 
 use crate::build::{AnyOptions, BuildSummary, Plan, SharedOptions};
-use crate::erofs::Kernel;
+use crate::erofs::{Features, Kernel};
 use crate::source::{Dir, Entries, Entry, ExcludeRules, FromImage, Source, Store, archive, dir};
+use crate::squashfs::Fragments;
 use crate::{Error, Fs, OnError, Result, Tree, erofs, squashfs};
 
 /// Interval of the calls of [`Builder::on_progress`]: what people see moves, and costs nothing.
@@ -107,6 +108,21 @@ impl<'a> Builder<'a> {
         match &mut self.options {
             AnyOptions::Squashfs(options) => options.block_size = bytes,
             AnyOptions::Erofs(options) => options.cluster_size = bytes,
+        }
+        self
+    }
+
+    /// Packs small files and tails together, which is the default. Without, the image is larger, and a read of a small
+    /// file decodes only that file.
+    pub fn fragments(mut self, together: bool) -> Self {
+        match &mut self.options {
+            AnyOptions::Squashfs(options) => {
+                options.fragments = if together { Fragments::default() } else { Fragments::None };
+            }
+            AnyOptions::Erofs(options) => {
+                options.features.remove(Features::ALL_FRAGMENTS);
+                options.features.set(Features::FRAGMENTS, together);
+            }
         }
         self
     }

@@ -25,6 +25,7 @@ pub(crate) struct BuildSettings {
     format: String,
     codec: Option<String>,
     block_size: Option<u32>,
+    fragments: bool,
     kernel: Option<(u16, u16)>,
     threads: Option<usize>,
     force: bool,
@@ -36,6 +37,7 @@ impl<'py> FromPyObject<'py> for BuildSettings {
             format: argument(settings, "format")?,
             codec: argument(settings, "codec")?,
             block_size: argument(settings, "block_size")?,
+            fragments: argument(settings, "fragments")?,
             kernel: argument(settings, "kernel")?,
             threads: argument(settings, "threads")?,
             force: argument(settings, "force")?,
@@ -103,7 +105,7 @@ pub(crate) fn build(
             "erofs" => Builder::erofs(),
             other => return Err(Error::option("format", other, "known formats are squashfs and erofs")),
         };
-        let mut builder = builder.force(settings.force).progress(progress.clone());
+        let mut builder = builder.force(settings.force).fragments(settings.fragments).progress(progress.clone());
         if let Some(codec) = codec {
             builder = builder.codec(codec);
         }

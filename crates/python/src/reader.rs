@@ -11,12 +11,14 @@ use packfs_blocks::pipeline;
 use packfs_image::image::{FileType, Nid, Stat};
 use packfs_image::sink::{dir, tar};
 use packfs_image::{Error, FileAt, Fs, OpenOptions, ReadAt, ReadRequest, RequestError, diff};
+use pyo3::exceptions::PyMemoryError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 
 use crate::errors::{argument, exception, invalid_argument, remote_exception, request_exception};
-use crate::sources::{HeldBytes, ObjectBytes, StreamWriter};
+use crate::sources::{HeldBytes, MappedFile, ObjectBytes, StreamWriter};
 use crate::work::{self, RaisedException};
 
 /// An open image.
@@ -37,6 +39,8 @@ pub(crate) struct OpenSettings {
     cache: u64,
     /// Maximum number of bytes of one read.
     read_limit: Option<u64>,
+    /// Whether a file is mapped into memory.
+    memory_map: bool,
 }
 
 impl<'py> FromPyObject<'py> for OpenSettings {
@@ -45,6 +49,7 @@ impl<'py> FromPyObject<'py> for OpenSettings {
             offset: argument(settings, "offset")?,
             cache: argument(settings, "cache")?,
             read_limit: argument(settings, "read_limit")?,
+            memory_map: argument(settings, "memory_map")?,
         })
     }
 }
@@ -66,8 +71,12 @@ impl Reader {
     fn open_path(py: Python<'_>, path: &[u8], settings: OpenSettings) -> PyResult<Self> {
         let path = path_of(path);
         work::detached(py, || {
-            let bytes = FileAt::open(&path, 0).map_err(Error::io("cannot open", &path))?;
-            open(Arc::new(bytes), path, &settings)
+            let bytes: Arc<dyn ReadAt> = if settings.memory_map {
+                Arc::new(MappedFile::open(&path).map_err(Error::io("cannot map", &path))?)
+            } else {
+                Arc::new(FileAt::open(&path, 0).map_err(Error::io("cannot open", &path))?)
+            };
+            open(bytes, path, &settings)
         })
         .map_err(|error| exception(&error))
     }
@@ -168,7 +177,7 @@ impl Reader {
     ) -> PyResult<(Bound<'py, PyByteArray>, Bound<'py, PyBytes>)> {
         let requests = read_requests(requests);
         let (bytes, offsets) = self
-            .read_requests(py, &requests, threads, |len, fill| PyByteArray::new_with(py, len, fill))
+            .read_requests(py, &requests, threads, |len, fill| filled_bytearray(py, len, fill))
             .map_err(|(request, _)| request)?;
         Ok((bytes, native_numbers(py, &offsets)))
     }
@@ -366,6 +375,23 @@ fn path_of(path: &[u8]) -> PathBuf {
 fn read_requests(requests: Vec<(u64, u64, u64)>) -> Vec<ReadRequest> {
     let request = |(nid, start, end)| ReadRequest { nid: Nid(nid), range: start..end };
     requests.into_iter().map(request).collect()
+}
+
+/// Makes a bytearray of which `fill` writes every byte, or fails. [`PyByteArray::new_with`] clears the bytes before, which
+/// takes half as long as it takes to copy files there.
+#[allow(unsafe_code, reason = "pyo3 makes no bytearray without clearing it")]
+fn filled_bytearray<'py>(py: Python<'py>, len: usize, fill: BufferFiller<'_>) -> PyResult<Bound<'py, PyByteArray>> {
+    let too_large = |_| PyMemoryError::new_err(format!("{len} bytes"));
+    let ffi_len = ffi::Py_ssize_t::try_from(len).map_err(too_large)?;
+    // SAFETY: called with Python's lock. It returns a new bytearray, or null and sets an exception.
+    let made = unsafe {
+        let object = ffi::PyByteArray_FromStringAndSize(std::ptr::null(), ffi_len);
+        Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyByteArray>()
+    };
+    // SAFETY: no one else has the object yet, so nothing reads or resizes it. Its memory is allocated, with bytes of
+    // whatever was there before, and `fill` reads none of them.
+    fill(unsafe { made.as_bytes_mut() })?;
+    Ok(made)
 }
 
 /// Returns offsets as native 64-bit numbers.

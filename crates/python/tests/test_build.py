@@ -102,6 +102,18 @@ def test_the_same_input_gives_the_same_bytes(tmp_path, contents):
     assert images[0] == images[1] == images[2]
 
 
+@pytest.mark.parametrize("format", ["squashfs", "erofs"])
+def test_without_fragments_each_small_file_is_compressed_alone(tmp_path, format):
+    # They compress only together.
+    common = random.Random(1).randbytes(3000)
+    files = {f"{n:03}": common + b"%d" % n for n in range(100)}
+    together = packfs.build(tmp_path / "together", files.items(), format=format)
+    alone = packfs.build(tmp_path / "alone", files.items(), format=format, fragments=False)
+    again = packfs.convert(tmp_path / "together", tmp_path / "again", format=format, fragments=False)
+    assert alone.image_bytes == again.image_bytes > 10 * together.image_bytes
+    assert read_all(packfs.open(tmp_path / "alone")) == read_all(packfs.open(tmp_path / "together")) == files
+
+
 def test_differences_are_listed(tmp_path):
     packfs.build(tmp_path / "a.sqfs", [("same", b"1"), ("other", b"1"), ("gone", b"")])
     packfs.build(tmp_path / "b.sqfs", [("same", b"1"), ("other", b"2")])
@@ -166,7 +178,7 @@ def test_wrong_entries_are_named(tmp_path):
     for entry, raised, message in wrong:
         with pytest.raises(raised, match=message):
             packfs.build(tmp_path / "a.sqfs", [entry])
-    for name, value in (("block_size", "4096"), ("threads", 1.5), ("kernel", 6), ("codec", 3), ("block_size", -1)):
+    for name, value in (("block_size", "4096"), ("threads", 1.5), ("kernel", 6), ("codec", 3), ("block_size", -1), ("fragments", "none")):
         with pytest.raises((TypeError, OverflowError), match=f"{name}: "):
             packfs.build(tmp_path / "a.sqfs", [], **{name: value})
     assert os.listdir(tmp_path) == []

@@ -405,6 +405,29 @@ def test_trees_deeper_than_the_stack_are_walked(tmp_path):
     assert image[0] == b"deep"
 
 
+def test_a_file_in_memory_is_the_same_image(image, image_path, contents, tmp_path):
+    with open(image_path, "rb") as file:
+        data = file.read()
+    moved = tmp_path / "moved"
+    moved.write_bytes(b"x" * 5001 + data)
+    mapped = packfs.open(moved, memory_map=True, offset=5001)
+    assert image.diff(mapped) == []
+    for opened in (mapped, pickle.loads(pickle.dumps(mapped))):
+        read = dict(zip(opened.names(), map(bytes, opened.read_many(range(len(opened))))))
+        assert {name: read[name] for name in contents} == contents
+    # The map stays when the name goes.
+    moved.unlink()
+    assert mapped.read_many([0]).data == image.read_many([0]).data
+    with open(image_path, "rb") as file:
+        for source in (data, file, "https://localhost/image"):
+            with pytest.raises(packfs.InvalidArgument, match="memory_map: "):
+                packfs.open(source, memory_map=True)
+    (tmp_path / "empty").touch()
+    for wrong, raised in (("empty", packfs.Error), ("missing", FileNotFoundError), (".", packfs.SystemFailure)):
+        with pytest.raises(raised):
+            packfs.open(tmp_path / wrong, memory_map=True)
+
+
 def test_every_source_is_the_same_image(image, image_path, tmp_path):
     with open(image_path, "rb") as file:
         data = file.read()

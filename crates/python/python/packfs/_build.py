@@ -196,6 +196,7 @@ def build(
     format: Optional[str] = None,
     codec: Optional[str] = None,
     block_size: Optional[int] = None,
+    fragments: bool = True,
     kernel: Optional[Tuple[int, int]] = None,
     threads: Optional[int] = None,
     force: bool = False,
@@ -209,8 +210,9 @@ def build(
     later entry of the same name replaces an earlier one. Iterables and streams are used on another thread.
 
     ``format`` is "squashfs" or "erofs", by default by the target's ending. ``codec`` is written as for the program:
-    "zstd", "zstd:19". ``kernel`` is the oldest Linux that has to read an EROFS image. ``progress`` is called with the
-    phase, and the bytes done and in total; an exception of it ends the build.
+    "zstd", "zstd:19". Without ``fragments``, small files are not packed together: the image is larger, but to read one of
+    them, as in random order, decodes that file only. ``kernel`` is the oldest Linux that has to read an EROFS image.
+    ``progress`` is called with the phase, and the bytes done and in total; an exception of it ends the build.
 
     >>> import packfs
     >>> packfs.build("one.erofs", [("etc/motd", b"Welcome.", {"mode": 0o600})]).files
@@ -220,6 +222,7 @@ def build(
         "format": format or _format_of(target),
         "codec": codec,
         "block_size": block_size,
+        "fragments": fragments,
         "kernel": kernel,
         "threads": threads,
         "force": force,
@@ -247,6 +250,7 @@ def convert(
     format: Optional[str] = None,
     codec: Optional[str] = None,
     block_size: Optional[int] = None,
+    fragments: bool = True,
     kernel: Optional[Tuple[int, int]] = None,
     threads: Optional[int] = None,
     force: bool = False,
@@ -274,6 +278,7 @@ def convert(
             format=format,
             codec=codec,
             block_size=block_size,
+            fragments=fragments,
             kernel=kernel,
             threads=threads,
             force=force,
