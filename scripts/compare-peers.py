@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -20,9 +21,9 @@ import sys
 import tempfile
 import time
 
-from peercases import choice, erofs, names, squashfs, trees
+from peercases import choice, dumps, erofs, mounts, names, shards, squashfs, trees
 
-MODULES = (squashfs, erofs, names, choice, trees)
+MODULES = (squashfs, erofs, names, mounts, dumps, shards, choice, trees)
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -115,12 +116,12 @@ def report(seen, sizes, missing):
         print(f"| {label} | not installed | | | | |")
 
 
-def first_line(program, option, env):
-    """The version that a program prints, or None if there is no such program."""
+def version(program, option, env):
+    """The line in which a program says its version, or None if there is no such program."""
     if not shutil.which(program, path=env["PATH"]):
         return None
     shown = subprocess.run([program, option], env=env, capture_output=True, text=True, check=False)
-    return (shown.stdout or shown.stderr).splitlines()[0]
+    return next((line for line in (shown.stdout + shown.stderr).splitlines() if re.search(r"\d\.\d", line)), None)
 
 
 def session(args, env):
@@ -128,10 +129,11 @@ def session(args, env):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "?")
     programs = [("packfs", "--version"), ("mksquashfs", "-version"), ("unsquashfs", "-version"), ("tar2sqfs", "--version"),
-                ("sqfs2tar", "--version"), ("mkfs.erofs", "-V"), ("fsck.erofs", "-V")]
+                ("sqfs2tar", "--version"), ("mkfs.erofs", "-V"), ("fsck.erofs", "-V"),
+                ("squashfuse_ll", "--version"), ("makedumpfile", "-v")]
     built_at = os.path.dirname(os.path.abspath(args.packfs))
     commit = subprocess.run(["git", "-C", built_at, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    found = {program: first_line(program, option, env) for program, option in programs}
+    found = {program: version(program, option, env) for program, option in programs}
     return {
         "kind": "session", "packfs_peers": 1, "date": time.strftime("%Y-%m-%d"), "commit": commit.stdout.strip(),
         "versions": {program: version for program, version in found.items() if version},

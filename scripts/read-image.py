@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Reads an EROFS or SquashFS image through the kernel: read-image.py sequential|again|random|page|stat IMAGE (as root).
+"""Reads a mounted EROFS or SquashFS image: read-image.py sequential|parallel|again|random|page|stat IMAGE [PROGRAM]
 
-Mounts IMAGE anew, reads, and prints the seconds that reading alone took. What is read, and in which order, follows
-from the tree alone, so images of the same tree are comparable.
+Mounts IMAGE anew, by the kernel or by PROGRAM (packfs, squashfuse_ll or erofsfuse), reads, and prints the seconds that
+reading alone took. What is read, and in which order, follows from the tree alone, so images of the same tree are
+comparable. Takes root.
 
 sequential  every file from start to end, in the order of their paths
+parallel    the same by 4 processes, which take turns
 again       the same a second time, from the page cache
 random      20,000 pages of 4 KiB, anywhere in the tree's data
 page        one page of 4 KiB anywhere in the tree's data, when no page of its file is cached: the mean of 300
 stat        attributes of every entry, as `find -ls` does
 """
+import contextlib
+import multiprocessing
 import os
 import random
 import subprocess
@@ -22,6 +26,7 @@ PAGES = 20_000
 # As many as blocks of 1 MiB with xz decode in a few seconds.
 LONE_PAGES = 300
 PIECE = 1 << 20
+READERS = 4
 
 
 def entries(root):
@@ -40,13 +45,26 @@ def regular(root):
             yield path, os.path.getsize(path)
 
 
-def sequential(root):
-    paths = [path for path, _ in regular(root)]
-    begin = time.perf_counter()
+def read_all(paths):
     for path in paths:
         with open(path, "rb", buffering=0) as file:
             while file.read(PIECE):
                 pass
+
+
+def sequential(root):
+    paths = [path for path, _ in regular(root)]
+    begin = time.perf_counter()
+    read_all(paths)
+    return time.perf_counter() - begin
+
+
+def parallel(root):
+    paths = [path for path, _ in regular(root)]
+    shares = [paths[reader::READERS] for reader in range(READERS)]
+    begin = time.perf_counter()
+    with multiprocessing.Pool(READERS) as pool:
+        pool.map(read_all, shares, chunksize=1)
     return time.perf_counter() - begin
 
 
@@ -100,18 +118,38 @@ def stat(root):
     return time.perf_counter() - begin
 
 
-def main():
-    modes = {"sequential": sequential, "again": again, "random": many_pages, "page": lone_page, "stat": stat}
-    if len(sys.argv) != 3 or sys.argv[1] not in modes:
-        sys.exit(__doc__)
-    with open(sys.argv[2], "rb") as image:
-        kind = "squashfs" if image.read(4) == b"hsqs" else "erofs"
+@contextlib.contextmanager
+def mounted(image, program):
+    """A directory where `program` has mounted the image; the processor time of a program counts as this one's children's."""
+    with open(image, "rb") as file:
+        kind = "squashfs" if file.read(4) == b"hsqs" else "erofs"
     with tempfile.TemporaryDirectory() as root:
-        subprocess.run(["mount", "-t", kind, "-o", "loop,ro", sys.argv[2], root], check=True)
+        server = None
+        if program == "kernel":
+            subprocess.run(["mount", "-t", kind, "-o", "loop,ro", image, root], check=True)
+        else:
+            line = [program, "mount", "--foreground"] if program == "packfs" else [program, "-f"]
+            server = subprocess.Popen([*line, image, root], stdout=subprocess.DEVNULL)
+            while not os.path.ismount(root):
+                time.sleep(0.002)
+                if server.poll() is not None:
+                    sys.exit(f"{program} ended with {server.returncode}")
         try:
-            print(modes[sys.argv[1]](root))
+            yield root
         finally:
             subprocess.run(["umount", root], check=True)
+            if server:
+                server.wait()
+
+
+def main():
+    modes = {"sequential": sequential, "parallel": parallel, "again": again, "random": many_pages, "page": lone_page,
+             "stat": stat}
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in modes:
+        sys.exit(__doc__)
+    mode, image, program = [*sys.argv[1:], "kernel"][:3]
+    with mounted(image, program) as root:
+        print(modes[mode](root))
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ READS = {
 def cases(data, tmp):
     root = f"{data}/debroot"
     builds = {setting.label: Step(setting.build(root, tmp), setting.image(tmp)) for setting in SETTINGS}
-    out = {"choice-build": Case("a Debian root", builds, kernels=True)}
+    out = {"choice-build": Case("a Debian root", builds, usual=False, kernels=True)}
     prepare = tuple(f"sh -c 'test -e {setting.image(tmp)} || {setting.build(root, tmp)}'" for setting in SETTINGS)
     for name, (mode, what) in READS.items():
         steps = {setting.label: Step(f"read-image.py {mode} {setting.image(tmp)}", setting.image(tmp), True)
                  for setting in SETTINGS}
-        out[name] = Case(what, steps, prepare, DROP_CACHES)
+        out[name] = Case(what, steps, prepare, DROP_CACHES, usual=False)
     return out

@@ -4,7 +4,7 @@ Start-up is that of printing the version.
 """
 from . import Case, Step
 
-CODECS = ("gzip", "zstd", "xz", "lzo", "lz4")
+CODECS = ("gzip", "zstd", "lz4")
 
 
 def cases(data, tmp):
