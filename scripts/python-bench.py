@@ -130,10 +130,10 @@ def read_packfs(place, image):
     return sum(len(opened.read(name)) for name in names_of(place))
 
 
-def read_many_packfs(place, image, **options):
+def read_many_packfs(place, image):
     import packfs
 
-    opened = packfs.open(f"{place}/{image}", **options)
+    opened = packfs.open(f"{place}/{image}")
     return sum(sum(map(len, opened.read_many(batch, threads=1))) for batch in shuffled_batches(range(len(opened))))
 
 
@@ -176,16 +176,6 @@ class LoaderPackfs:
 
     def read(self, numbers):
         return self.image.read_many(numbers)
-
-
-class LoaderMapped(LoaderPackfs):
-    """Reads batches from an image that is mapped into memory, as LMDB maps its database."""
-
-    def __init__(self, place):
-        import packfs
-
-        self.image = packfs.open(f"{place}/photos.sqfs", memory_map=True)
-        len(self.image)
 
 
 class LoaderLmdb:
@@ -272,7 +262,6 @@ def load_mount(place):
 
 LOADERS = {
     "loader, packfs": lambda place: load(place, LoaderPackfs),
-    "loader, packfs, mapped": lambda place: load(place, LoaderMapped),
     "loader, packfs mount": load_mount,
     "loader, LMDB": lambda place: load(place, LoaderLmdb),
     "loader, HDF5": lambda place: load(place, LoaderHdf5),
@@ -289,7 +278,6 @@ CASES = {
     "read_many, packfs, EROFS 16 KiB": lambda place: read_many_packfs(place, "set16.erofs"),
     "read_many, packfs, SquashFS alone": lambda place: read_many_packfs(place, "alone.sqfs"),
     "read_many, packfs, EROFS alone": lambda place: read_many_packfs(place, "alone.erofs"),
-    "read_many, packfs, mapped": lambda place: read_many_packfs(place, "alone.sqfs", memory_map=True),
     "shuffled, LMDB with zstd": lambda place: read_lmdb(place, shuffled_batches(names_of(place))),
     "names and sizes, packfs": list_packfs,
 }

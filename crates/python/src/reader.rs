@@ -18,7 +18,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
 
 use crate::errors::{argument, exception, invalid_argument, remote_exception, request_exception};
-use crate::sources::{HeldBytes, MappedFile, ObjectBytes, StreamWriter};
+use crate::sources::{HeldBytes, ObjectBytes, StreamWriter};
 use crate::work::{self, RaisedException};
 
 /// An open image.
@@ -39,8 +39,6 @@ pub(crate) struct OpenSettings {
     cache: u64,
     /// Maximum number of bytes of one read.
     read_limit: Option<u64>,
-    /// Whether a file is mapped into memory.
-    memory_map: bool,
 }
 
 impl<'py> FromPyObject<'py> for OpenSettings {
@@ -49,7 +47,6 @@ impl<'py> FromPyObject<'py> for OpenSettings {
             offset: argument(settings, "offset")?,
             cache: argument(settings, "cache")?,
             read_limit: argument(settings, "read_limit")?,
-            memory_map: argument(settings, "memory_map")?,
         })
     }
 }
@@ -71,12 +68,8 @@ impl Reader {
     fn open_path(py: Python<'_>, path: &[u8], settings: OpenSettings) -> PyResult<Self> {
         let path = path_of(path);
         work::detached(py, || {
-            let bytes: Arc<dyn ReadAt> = if settings.memory_map {
-                Arc::new(MappedFile::open(&path).map_err(Error::io("cannot map", &path))?)
-            } else {
-                Arc::new(FileAt::open(&path, 0).map_err(Error::io("cannot open", &path))?)
-            };
-            open(bytes, path, &settings)
+            let bytes = FileAt::open(&path, 0).map_err(Error::io("cannot open", &path))?;
+            open(Arc::new(bytes), path, &settings)
         })
         .map_err(|error| exception(&error))
     }

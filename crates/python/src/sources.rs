@@ -1,10 +1,7 @@
-//! Bytes that Python holds or reads, or that the system maps into memory, for the library.
+//! Bytes that Python holds or reads, for the library.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
 
-use memmap2::{MmapOptions, MmapRaw};
 use packfs_image::ReadAt;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -21,34 +18,6 @@ impl ReadAt for HeldBytes {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or_default();
         let len = rest.len().min(buf.len());
         buf[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
-    }
-
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-}
-
-/// A file that is mapped into memory. Reading it takes no system call, which for small pieces costs as much as copying
-/// them.
-#[derive(Debug)]
-pub(crate) struct MappedFile(MmapRaw);
-
-impl MappedFile {
-    /// Maps a file as long as it is now. If it becomes shorter, the system ends the process when it reads what is gone.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        MmapOptions::new().map_raw_read_only(&File::open(path)?).map(MappedFile)
-    }
-}
-
-impl ReadAt for MappedFile {
-    #[allow(unsafe_code, reason = "bytes that other programs may change are no slice")]
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
-        let len = buf.len().min(self.0.len() - start);
-        // SAFETY: the range lies within the map, which this holds, and `buf` is no part of it. Whoever writes to the file
-        // meanwhile changes which bytes are copied, as with any read of a file.
-        unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr().add(start), buf.as_mut_ptr(), len) };
         Ok(len)
     }
 

@@ -357,12 +357,7 @@ os.register_at_fork(after_in_child=_forget_readers)
 
 
 def open(
-    source: Any,
-    *,
-    cache: int = DEFAULT_CACHE,
-    offset: int = 0,
-    read_limit: Optional[int] = None,
-    memory_map: bool = False,
+    source: Any, *, cache: int = DEFAULT_CACHE, offset: int = 0, read_limit: Optional[int] = None
 ) -> "Image":
     """Opens the image in ``source``, which begins at byte ``offset`` of it.
 
@@ -370,11 +365,8 @@ def open(
     address. ``cache`` is the number of bytes of decoded data to keep. ``read_limit`` is the maximum number of bytes that one
     call returns, because a small image may declare files, mostly holes, that fill any memory; by default 1 GiB, or 16 times
     the length of the image if that is more. It does not apply to buffers of the caller.
-
-    With ``memory_map``, a file given by its path is mapped into memory, which makes reads of files that are stored
-    uncompressed much faster. If someone truncates the file meanwhile, the system ends the process.
     """
-    return Image(source, cache=cache, offset=offset, read_limit=read_limit, memory_map=memory_map)
+    return Image(source, cache=cache, offset=offset, read_limit=read_limit)
 
 
 class Image:
@@ -391,11 +383,10 @@ class Image:
         cache: int = DEFAULT_CACHE,
         offset: int = 0,
         read_limit: Optional[int] = None,
-        memory_map: bool = False,
         _is_path: bool = False,
     ) -> None:
         self._source = source
-        self._settings = {"offset": offset, "cache": cache, "read_limit": read_limit, "memory_map": memory_map}
+        self._settings = {"offset": offset, "cache": cache, "read_limit": read_limit}
         self._lock = threading.Lock()
         self._opened: Optional[_packfs.Reader] = None
         self._files: Optional[Tuple[Names, memoryview, memoryview]] = None
@@ -404,8 +395,6 @@ class Image:
         self._is_file = False
         self._is_path = _is_path or (isinstance(source, (str, os.PathLike)) and not _is_address(source))
         self._pinned: Optional[Tuple[int, int]] = None
-        if memory_map and not self._is_path:
-            raise _errors.InvalidArgument("memory_map: only of a file that is given by its path")
         if self._is_path:
             self._source = os.path.abspath(os.fsencode(source))
         elif isinstance(source, (bytes, bytearray, memoryview)):
