@@ -1,6 +1,7 @@
 """Reading: every way gives the same bytes."""
 
 import errno
+import glob
 import http.server
 import io
 import multiprocessing
@@ -113,6 +114,30 @@ def test_directories_and_attributes(image, contents):
     assert set(image.glob("**")) >= set(contents)
 
 
+def test_walk_and_glob_treat_links_and_slashes_as_python_does(tmp_path, monkeypatch):
+    tree = tmp_path / "tree"
+    (tree / "a/b/c").mkdir(parents=True)
+    (tree / "a/b/file").touch()
+    (tree / "file").touch()
+    for name, target in (("a/to-b", "b"), ("a/up", ".."), ("to-a", "a"), ("to-file", "file"), ("bad", "gone")):
+        (tree / name).symlink_to(target)
+    packfs.build(tmp_path / "tree.sqfs", tree)
+    image = packfs.open(tmp_path / "tree.sqfs")
+
+    def sorted_walk(walked, top):
+        return sorted((os.path.relpath(base, top), sorted(dirs), sorted(others)) for base, dirs, others in walked)
+
+    for topdown in (True, False):
+        assert sorted_walk(image.walk("/", topdown), "/") == sorted_walk(os.walk(tree, topdown), tree)
+    pruned = [directories.remove("b") or base for base, directories, _ in image.walk("/a") if "b" in directories]
+    assert pruned == ["/a"]
+    monkeypatch.chdir(tree)
+    for pattern in ("*/", "a/*/", "*/*/", "to-a/*", "to-a/to-b/", "*", "file/", "gone/", "a//b/*"):
+        assert sorted(image.glob(pattern)) == sorted(os.path.normpath(path) + "/" * path.endswith("/")
+                                                     for path in glob.glob(pattern)), pattern
+    assert image.glob("**/") == ["a/", "a/b/", "a/b/c/"]
+
+
 def test_errors_are_those_of_python_too(image, image_path, tmp_path):
     with pytest.raises(FileNotFoundError) as gone:
         image.read("gone")
@@ -201,6 +226,9 @@ def test_missing_files_say_which_request_they_were(image):
         with pytest.raises(packfs.NotFound) as gone:
             read()
         assert (gone.value.request, gone.value.path) == (2, "gone")
+    with pytest.raises(IndexError) as beyond:
+        image.read_many([0, len(image)])
+    assert beyond.value.request == 1
 
 
 def test_a_file_object_may_be_closed_by_its_owner(image_path, contents, tmp_path):
@@ -403,29 +431,6 @@ def test_trees_deeper_than_the_stack_are_walked(tmp_path):
     assert len(list(image.walk())) == len(list(image.walk(topdown=False))) == depth + 1
     assert image.glob("**/x") == list(image.names())
     assert image[0] == b"deep"
-
-
-def test_a_file_in_memory_is_the_same_image(image, image_path, contents, tmp_path):
-    with open(image_path, "rb") as file:
-        data = file.read()
-    moved = tmp_path / "moved"
-    moved.write_bytes(b"x" * 5001 + data)
-    mapped = packfs.open(moved, memory_map=True, offset=5001)
-    assert image.diff(mapped) == []
-    for opened in (mapped, pickle.loads(pickle.dumps(mapped))):
-        read = dict(zip(opened.names(), map(bytes, opened.read_many(range(len(opened))))))
-        assert {name: read[name] for name in contents} == contents
-    # The map stays when the name goes.
-    moved.unlink()
-    assert mapped.read_many([0]).data == image.read_many([0]).data
-    with open(image_path, "rb") as file:
-        for source in (data, file, "https://localhost/image"):
-            with pytest.raises(packfs.InvalidArgument, match="memory_map: "):
-                packfs.open(source, memory_map=True)
-    (tmp_path / "empty").touch()
-    for wrong, raised in (("empty", packfs.Error), ("missing", FileNotFoundError), (".", packfs.SystemFailure)):
-        with pytest.raises(raised):
-            packfs.open(tmp_path / wrong, memory_map=True)
 
 
 def test_every_source_is_the_same_image(image, image_path, tmp_path):

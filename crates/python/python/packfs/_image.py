@@ -533,7 +533,7 @@ class Image:
         return (entry(*found) for found in entries)
 
     def walk(self, top: Path = "/", topdown: bool = True) -> Iterator[Tuple[str, List[str], List[str]]]:
-        """Walks a directory as :func:`os.walk` does, without following symbolic links."""
+        """Walks a directory as :func:`os.walk` does: links to directories are listed as such, and not followed."""
         # Without recursion: an image may be deeper than Python's stack.
         pending: List[Any] = [os.fsdecode(top)]
         while pending:
@@ -543,37 +543,53 @@ class Image:
                 continue
             directories: List[str] = []
             others: List[str] = []
+            links = set()
             for entry in self.scandir(base):
-                (directories if entry.is_dir(follow_symlinks=False) else others).append(entry.name)
+                (directories if entry.is_dir() else others).append(entry.name)
+                if entry.is_symlink():
+                    links.add(entry.name)
             if topdown:
                 yield base, directories, others
             else:
                 pending.append((base, directories, others))
-            pending.extend(os.path.join(base, name) for name in reversed(directories))
+            # Afterwards: the caller may have removed some.
+            pending.extend(os.path.join(base, name) for name in reversed(directories) if name not in links)
 
     def glob(self, pattern: str) -> List[str]:
         """Returns the paths that a pattern matches: ``*``, ``?`` and ``[...]`` within a name, ``**`` for any directories.
 
-        Unlike the shell, names with a leading dot match as others do.
+        A pattern that ends with ``/`` matches only directories, and so do the paths end. Unlike the shell, names with a
+        leading dot match as others do.
         """
         parts = [part for part in pattern.split("/") if part]
+        ending = "/" if pattern.endswith("/") else ""
         found = [""] if parts else []
         for number, part in enumerate(parts):
-            is_last = number == len(parts) - 1
+            with_files = number == len(parts) - 1 and not ending
             if part == "**":
-                matches = (below for base in found for below in self._below(base, is_last))
+                matches = (below for base in found for below in self._below(base, with_files))
             else:
-                matches = (match for base in found for match in self._matching(base, part, is_last))
+                matches = (match for base in found for match in self._matching(base, part, with_files))
             found = list(dict.fromkeys(matches))
-        return found
+        return [path + ending for path in found if path]
 
     def _below(self, base: str, with_files: bool) -> Iterator[str]:
         """Returns everything below a directory; or it and the directories below it."""
         if not with_files:
             yield base
-        for top, directories, others in self.walk("/" + base):
-            for name in [*directories, *others] if with_files else directories:
-                yield f"{top[1:]}/{name}" if top != "/" else name
+        pending = [base]
+        while pending:
+            top = pending.pop()
+            directories = []
+            for entry in self.scandir("/" + top):
+                path = f"{top}/{entry.name}" if top else entry.name
+                # Links are not followed: they may lead up.
+                if entry.is_dir(follow_symlinks=False):
+                    directories.append(path)
+                elif not with_files:
+                    continue
+                yield path
+            pending.extend(reversed(directories))
 
     def _matching(self, base: str, part: str, with_files: bool) -> Iterator[str]:
         """Returns the entries of a directory that match; or only those that lead to directories."""
@@ -669,8 +685,8 @@ class Image:
         for item, start, end in wanted:
             try:
                 requests.append((self._nid(item), start, end))
-            except _errors.Error as error:
-                error.request = len(requests)
+            except (_errors.Error, IndexError) as error:
+                error.request = len(requests)  # type: ignore[union-attr]
                 raise
         threads = _default_threads() if threads is None else threads
         if out is None:
@@ -708,12 +724,13 @@ class Image:
         except OSError as error:
             message = f"cannot create {os.fsdecode(target)}: {error.strerror}"
             raise _errors.make("SystemFailure", message, os.fsencode(target), errno=error.errno) from None
-        with file:
-            try:
+        try:
+            # Also the end of the archive, which closing writes.
+            with file:
                 reader.write_tar(file, progress)
-            except BaseException:
-                os.unlink(target)
-                raise
+        except BaseException:
+            os.unlink(target)
+            raise
 
     def diff(self, other: "Image") -> List[Difference]:
         """Returns what differs between this image, the first, and another, the second."""
