@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use packfs_blocks::Digest;
+use packfs_blocks::hash::is_zero;
 
 use super::FileOrderer;
 use crate::Result;
@@ -12,7 +13,8 @@ use crate::tree::{Ino, Tree};
 
 /// Number of bytes of a file's beginning that are read of all files of one length, so that only those with equal
 /// beginnings are read as a whole. A page: the system reads no less. Not measured.
-pub(super) const HEAD: u64 = 4096;
+pub(super) const HEAD: u64 = PAGE as u64;
+const PAGE: usize = 4096;
 /// Number of bytes read at once. Not measured.
 const PIECE: usize = 1 << 18;
 
@@ -90,11 +92,14 @@ fn read<S>(
 /// Returns a digest of a file's beginning; `None` if it cannot be read.
 pub(super) fn head(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
     let mut bytes = vec![0; usize::try_from(size.min(HEAD)).ok()?];
-    from.open(key).and_then(|mut file| file.read_exact_at(&mut bytes, 0)).ok()?;
+    let mut file = from.open(key).ok()?;
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    // The digest of a short file is that of the whole, and one that has changed since it was listed equals none.
+    file.finish().ok()?;
     Some(Digest::of(&bytes))
 }
 
-/// Returns a digest of a file's ranges of data. Files of equal bytes with different holes count as different.
+/// Returns a digest of all bytes of a file that are not zero. Which zeros are holes depends on the file system.
 pub(super) fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
     let mut file = from.open(key).ok()?;
     let mut bytes = vec![0; PIECE];
@@ -102,13 +107,17 @@ pub(super) fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> 
     let mut at = 0;
     while at < size {
         let Some((start, end)) = file.next_data(at).ok()?.filter(|(_, end)| *end > at) else { break };
-        hasher.update(&start.to_le_bytes()).update(&end.to_le_bytes());
-        at = start.max(at);
+        // Pages begin at multiples of their length, wherever the file system says that data begins.
+        at = at.max(start / HEAD * HEAD);
         while at < end {
-            let piece = &mut bytes[..usize::try_from(end - at).unwrap_or(PIECE).min(PIECE)];
-            file.read_exact_at(piece, at).ok()?;
-            hasher.update(piece);
-            at += piece.len() as u64;
+            let len = usize::try_from(size - at).unwrap_or(PIECE).min(PIECE);
+            file.read_exact_at(&mut bytes[..len], at).ok()?;
+            for (page, offset) in bytes[..len].chunks(PAGE).zip((at..).step_by(PAGE)) {
+                if !is_zero(page) {
+                    hasher.update(&offset.to_le_bytes()).update(page);
+                }
+            }
+            at += len as u64;
         }
     }
     // A file that changed while it was read equals none.

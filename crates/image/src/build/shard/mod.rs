@@ -21,7 +21,7 @@ mod steps;
 
 use std::ops::Range;
 
-use packfs_blocks::Progress;
+use packfs_blocks::{Output, Progress};
 use packfs_tree::encoding::FieldEncoder;
 
 pub use self::cuts::Shards;
@@ -76,14 +76,31 @@ pub(crate) trait ShardData: Sized {
 /// Joins shards in their order.
 struct ShardJoiner<D> {
     all: Option<D>,
+    /// End of the shards so far.
+    end: u64,
     /// Bytes by which the positions of the next shard are to be shifted.
     shift: u64,
 }
 
 impl<D: ShardData> ShardJoiner<D> {
+    fn new(shift: u64) -> Self {
+        ShardJoiner { all: None, end: shift, shift }
+    }
+
+    /// Makes what lies between the shards so far and the next one zeros: a device has old bytes there.
+    fn clear_gap(&self, format: &impl ImageFormat, output: &Output) -> Result<()> {
+        if self.end == self.shift {
+            return Ok(());
+        }
+        let begin = format.options().offset + self.end;
+        let cleared = output.leave_zeros_at(begin, self.shift - self.end);
+        cleared.map_err(Error::io("cannot write", output.target()))
+    }
+
     fn add(&mut self, mut next: D) -> Result<()> {
         next.shift(self.shift);
-        self.shift = next.end().next_multiple_of(ALIGN);
+        self.end = next.end();
+        self.shift = self.end.next_multiple_of(ALIGN);
         match &mut self.all {
             Some(all) => all.append(next),
             none => {
@@ -177,9 +194,10 @@ pub(super) fn put<'env, F: ImageFormat>(
 ) -> Result<F::DataPositions> {
     let layout = ShardLayout::of(orderer, format.options().dedup, tree, files, shards)?;
     let (mut place, shift) = first_place(format, layout.ranges.len() > 1);
-    let mut joining = ShardJoiner { all: None, shift };
+    let mut joining = ShardJoiner::new(shift);
     let mut first = 0;
     for range in layout.ranges {
+        joining.clear_gap(format, tools.output)?;
         let files = &layout.files[range];
         let conductor = BuildConductor::new(format, tools, place)?;
         // A file that cannot be read ends the build.

@@ -225,8 +225,9 @@ pub(crate) fn assemble<F: ImageFormat>(
             let tools = BuildTools { pool, output: out, blob: None, progress };
             progress.enter(Phase::Data);
             job::expect(progress, blobs.iter().map(|blob| blob.data_len).sum());
-            let mut joining = ShardJoiner { all: None, shift };
+            let mut joining = ShardJoiner::new(shift);
             for (shard, blob) in (0..).zip(&blobs) {
+                joining.clear_gap(format, out)?;
                 let start = if shard == 0 { place.pos } else { 0 };
                 let to = options.offset + joining.shift + start;
                 let copied = blob.copy(pool, out, (start, to), !job.trusting, progress);

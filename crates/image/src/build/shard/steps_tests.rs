@@ -238,6 +238,32 @@ fn more_data_than_addresses_reach_is_refused_before_it_is_copied() {
     assert!(!image.exists());
 }
 
+/// A file that became another one's copy after it was listed would be taken for that.
+#[test]
+fn a_file_that_changed_while_equal_files_were_looked_for_is_named() {
+    for len in [6, 4096, 5000] {
+        for makes_equal in [true, false] {
+            let place = tempfile::tempdir().unwrap();
+            let root = place.path().join("root");
+            std::fs::create_dir(&root).unwrap();
+            for (name, byte) in [("first", b'1'), ("last", b'2')] {
+                std::fs::write(root.join(name), vec![byte; len]).unwrap();
+            }
+            let options = with(&cases()[0], |all| all.shards = Some(count(2)));
+            let plan = |store: &mut dyn Store| {
+                let scanned = scan(&root, store)?;
+                std::fs::write(root.join("last"), vec![if makes_equal { b'1' } else { b'3' }; len]).unwrap();
+                Ok(scanned)
+            };
+            options.plan(&place.path().join("plan"), &Progress::default(), plan).unwrap();
+            let job = Job::open(&place.path().join("plan")).unwrap();
+            let pack = |shard| job.pack(place.path(), shard, &Progress::default());
+            let failed: Vec<String> = (0..2).filter_map(|shard| pack(shard).err()).map(|why| why.to_string()).collect();
+            assert!(failed.len() == 1 && failed[0].contains("/last: "), "{len}, {makes_equal}: {failed:?}");
+        }
+    }
+}
+
 #[test]
 fn a_source_that_changed_is_named_and_leaves_no_shard() {
     let work = Work::new(&cases()[0], 3);

@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use packfs_blocks::io::BlockDevice;
+
 use super::*;
 use crate::build::AnyOptions;
 use crate::testing::{Node, Piece, Snapshot, Spec, disagreements, is_root, snapshot_tree, whole_seconds};
@@ -143,6 +145,79 @@ fn equal_files_of_different_shards_are_stored_once() {
         };
         let (shared, apart) = (build(true), build(false));
         assert!(shared < 350_000 && apart > 1_500_000, "case {n}: {shared} and {apart} bytes");
+    }
+}
+
+/// A device is not empty where nothing is written, as a file is.
+#[test]
+fn between_shards_a_device_has_the_bytes_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    for (n, options) in cases().iter().enumerate() {
+        for shards in [2, 3] {
+            let options = with(options, |all| all.shards = Some(count(shards)));
+            let image = built(&options, &dir.path().join(format!("{n}-{shards}")));
+            let path = dir.path().join("device");
+            std::fs::write(&path, vec![0xee; image.len() + (1 << 20)]).unwrap();
+            let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            let output = Output::over(BlockDevice(file), "device");
+            let fill = |_: &mut dyn crate::source::Store| Ok(Plan { tree: spec().tree().unwrap(), order: Vec::new() });
+            match &options {
+                AnyOptions::Squashfs(options) => squashfs::build_to(output, options, &Progress::default(), fill),
+                AnyOptions::Erofs(options) => erofs::build_to(output, options, &Progress::default(), fill),
+            }
+            .unwrap();
+            let on_device = std::fs::read(&path).unwrap();
+            let first_other = image.iter().zip(&on_device).position(|(one, other)| one != other);
+            assert_eq!(first_other, None, "case {n}, {shards} shards");
+        }
+    }
+}
+
+/// Which zeros of a file are holes depends on how it was copied.
+#[test]
+fn equal_files_are_stored_once_whatever_is_a_hole_in_them() {
+    use std::os::unix::fs::FileExt;
+
+    use crate::source::{Dir, Source, dir as dirs};
+
+    const LEN: usize = 1 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let data = [(0, packfs_blocks::testing::noise(5000, 1)), (600_001, packfs_blocks::testing::noise(10_000, 2))];
+    let write = |path: &Path, zeros: &[std::ops::Range<usize>]| {
+        let file = std::fs::File::create(path).unwrap();
+        file.set_len(LEN as u64).unwrap();
+        for range in zeros {
+            file.write_all_at(&vec![0; range.len()], range.start as u64).unwrap();
+        }
+        for (offset, bytes) in &data {
+            file.write_all_at(bytes, *offset).unwrap();
+        }
+        // The time is part of the metadata, whose length is compared, too.
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    let rows = [vec![], vec![0..LEN], vec![200_000..300_001], vec![5000..6000, 599_000..620_000]];
+    for (n, options) in cases().iter().enumerate() {
+        let options = with(options, |all| all.shards = Some(count(2)));
+        let build = |first: &[std::ops::Range<usize>], last: &[std::ops::Range<usize>]| {
+            let root = dir.path().join("root");
+            std::fs::create_dir_all(&root).unwrap();
+            write(&root.join("first"), first);
+            write(&root.join("last"), last);
+            let image = dir.path().join("image");
+            let options = with(&options, |all| all.force = true);
+            let fill = |store: &mut dyn crate::source::Store| {
+                let mut tree = Tree::default();
+                Dir::new(&root, dirs::Options::default()).scan(&mut tree, store)?;
+                Ok(Plan { tree, order: Vec::new() })
+            };
+            options.build(&image, &Progress::default(), fill).unwrap().image_bytes
+        };
+        let expected = build(&rows[0], &rows[0]);
+        for first in &rows {
+            for last in &rows {
+                assert_eq!(build(first, last), expected, "case {n}: {first:?}, {last:?}");
+            }
+        }
     }
 }
 

@@ -267,7 +267,7 @@ impl BlockWriter for DataWriter<'_, '_> {
         drop(sharing);
         drop(stretches);
         let counts = tally.counts(zone.counts());
-        let FinishedZone { mut clusters, end, ledger } = zone.finish()?;
+        let FinishedZone { mut clusters, end, ledger } = zone.finish(rules.block() as u64)?;
         let ReferredClusters { first: referred_first, packed: joined } = referred.append_clusters(&mut clusters)?;
         let (files, failed) = files.finish();
         let tails_start = packed_inode.small.len();
@@ -277,7 +277,7 @@ impl BlockWriter for DataWriter<'_, '_> {
         let location = PendingLocation::compressed(packed_inode.pieces().map(FilePart::Piece).collect());
         let packed = Some(PendingFile { size: packed_inode.len(), location }).filter(|packed| packed.size > 0);
         let done = StoredData {
-            end: end.div_ceil(rules.block() as u64),
+            end,
             files,
             // Devices have packed inodes of their own, which are joined; an image that refers to them packs nothing
             // else.

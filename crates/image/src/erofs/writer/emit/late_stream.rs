@@ -98,10 +98,10 @@ impl<'p, 'env> LateStream<'p, 'env> {
         while self.take()? {}
         let len = self.stream.len();
         let counts = self.zone.counts();
-        let FinishedZone { mut clusters, end, .. } = self.zone.finish()?;
+        let FinishedZone { mut clusters, end, .. } = self.zone.finish(data.block_len())?;
         let before = cluster_number(data.clusters.len())?;
         data.clusters.append(&mut clusters);
-        data.end = end.div_ceil(data.block_len());
+        data.end = end;
         data.shares_clusters |= counts.shared > 0;
         data.counts.clusters += counts.written;
         data.counts.raw_clusters += counts.raw;

@@ -56,7 +56,7 @@ impl From<&PackedPiece> for ClustersOfPiece {
 #[derive(Debug)]
 pub(crate) struct FinishedZone {
     pub(crate) clusters: Vec<StoredCluster>,
-    /// Byte of the image at which the data ends.
+    /// Block of the image at which the data ends.
     pub(crate) end: u64,
     /// What was noted for the index.
     pub(crate) ledger: ReuseLedger,
@@ -280,10 +280,13 @@ impl<'p, 'env> DataZone<'p, 'env> {
         self.counts
     }
 
-    /// Waits until everything is written.
-    pub(crate) fn finish(self) -> Result<FinishedZone> {
+    /// Waits until everything is written, and makes the rest of the last block, of `block_len` bytes, zeros.
+    pub(crate) fn finish(self, block_len: u64) -> Result<FinishedZone> {
         self.writes.finish()?;
-        Ok(FinishedZone { clusters: self.clusters, end: self.pos, ledger: self.ledger })
+        let end = self.pos.div_ceil(block_len);
+        let cleared = self.output.leave_zeros_at(self.base + self.pos, end * block_len - self.pos);
+        cleared.map_err(Error::io("cannot write", self.output.target()))?;
+        Ok(FinishedZone { clusters: self.clusters, end, ledger: self.ledger })
     }
 }
 
