@@ -1,5 +1,7 @@
 //! `packfs plan --each`: one plan of many images.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -91,6 +93,9 @@ fn plan_one(
     common.threads = settings.threads;
     plan.request.scan.threads = settings.threads;
     plan.request.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
+    // As in a build: an image that is replaced is not packed, even if it lies in its source.
+    let replaced = fs::metadata(&plan.output).ok().map(|found| (found.dev(), found.ino()));
+    plan.request.scan.leave_out.extend(replaced);
     complete_request(&mut plan)?;
     let mut notes = RequestNotes::default();
     let scan = |store: &mut dyn packfs_image::source::Store| fill_tree(&plan, store, progress, &mut notes);

@@ -127,6 +127,7 @@ fn refuse_build_options(plan: &args::BuildPlan) -> Result<(), UsageError> {
     let refused = [
         (plan.dry_run, "--dry-run", "use it with `packfs build`, which has the same options"),
         (plan.composefs.is_some(), "--composefs", "an image of metadata alone has nothing to divide"),
+        (plan.delta_index.is_some(), "--delta-index", "there is no image yet of which it could list the blocks"),
         (plan.seal.is_some(), "--seal", "there is no image yet: seal the one that `packfs assemble` makes"),
         (plan.percentage, "--percentage", "there is no build to follow; `packfs status` shows the shards"),
         (

@@ -150,6 +150,7 @@ fn options_that_make_no_sense_in_a_plan_are_refused_by_name() {
         (&["--reuse", "old.sqfs"], "--reuse: an image in shards can neither reuse"),
         (&["--on-error", "skip"], "--on-error skip: an image in shards cannot leave out files"),
         (&["--spool"], "--spool: a plan reads no archives"),
+        (&["--delta-index", "zsync"], "--delta-index: there is no image yet"),
     ] {
         let told = fail(dir, 2, &[&["plan", "root", "-o", "x", "--shards", "2"], words].concat());
         assert!(told.contains(why), "{told}");

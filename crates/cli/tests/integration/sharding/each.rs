@@ -97,6 +97,28 @@ fn a_task_makes_a_small_image_and_shards_are_assembled() {
     assert_images(dir);
 }
 
+/// The image of yesterday lies in the source of today's.
+#[test]
+fn an_image_that_is_replaced_is_not_packed() {
+    let work = sample_dir();
+    let dir = work.path();
+    for shards in ["1", "2"] {
+        std::fs::write(dir.join("list"), format!("root -o root/a.sqfs --force --shards {shards}\n")).unwrap();
+        for attempt in 0..2 {
+            let planned = succeed(dir, &["plan", "--each", "list", "-o", "set.plan", "--force", "--json"]);
+            let planned: Value = serde_json::from_str(&planned).unwrap();
+            for task in 0..planned["tasks"].as_u64().unwrap() {
+                succeed(dir, &["shard", "set.plan", &task.to_string(), "-o", "shards", "-q"]);
+            }
+            succeed(dir, &["assemble", "set.plan", "shards", "-q"]);
+            let listed = succeed(dir, &["list", "root/a.sqfs"]);
+            assert!(!listed.contains("a.sqfs"), "{shards} shards, attempt {attempt}: {listed}");
+            std::fs::remove_dir_all(dir.join("shards")).unwrap();
+        }
+        std::fs::remove_file(dir.join("root/a.sqfs")).unwrap();
+    }
+}
+
 #[test]
 fn tasks_killed_and_run_twice_give_the_same_images() {
     let work = workplace();
