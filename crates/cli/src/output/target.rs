@@ -37,11 +37,16 @@ pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
 }
 
-/// Fails if the device of OLD is also that of NEW: OLD would be overwritten while it is read, `how_long`. A file is replaced
-/// when the new one is complete.
+/// Returns true if an output is the block device that an input is on: it would be overwritten while it is read. A file is
+/// replaced when the new one is complete.
+pub(crate) fn is_device_of(output: &Path, input: &Path) -> bool {
+    let (Ok(input), Ok(output)) = (fs::metadata(input), fs::metadata(output)) else { return false };
+    output.file_type().is_block_device() && is_same_file(&input, &output)
+}
+
+/// Fails if the device of OLD, which is read `how_long`, is also that of NEW.
 pub(crate) fn refuse_old_device(old: &Path, new: &Path, how_long: &str) -> Result<(), UsageError> {
-    let (Ok(old), Ok(output)) = (fs::metadata(old), fs::metadata(new)) else { return Ok(()) };
-    if output.file_type().is_block_device() && is_same_file(&old, &output) {
+    if is_device_of(new, old) {
         let name = display(new);
         let why = format!("{name} is OLD, which is read {how_long}: write NEW to another device or file");
         return Err(UsageError(why));

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::common::program::copy_packfs;
 use crate::common::{self, fail, packfs, stderr, succeed};
+use crate::join::Loop;
 
 /// Makes images, archives and dumps to confuse with one another.
 fn things() -> tempfile::TempDir {
@@ -313,6 +314,24 @@ fn an_image_does_not_replace_the_source_that_it_refers_to() {
         assert!(error.contains("--refer") && error.contains("the image would replace it"), "{error}");
         assert!(fs::read(dir.path().join("a.tar")).unwrap() == archive);
     }
+}
+
+/// A device is written while its old image is still read.
+#[test]
+fn an_image_is_not_written_to_the_device_that_it_is_made_from() {
+    let dir = things();
+    succeed(dir.path(), &["build", "root", "-o", "old.sqfs", "-q", "--codec", "none"]);
+    fs::File::options().write(true).open(dir.path().join("old.sqfs")).unwrap().set_len(4 << 20).unwrap();
+    let old = fs::read(dir.path().join("old.sqfs")).unwrap();
+    let test = "an_image_is_not_written_to_the_device_that_it_is_made_from";
+    let Some(device) = Loop::attach(test, &dir.path().join("old.sqfs")) else { return };
+    let name = &*device.0;
+    for sources in [&[name][..], &["root", name], &["root", "--append", name]] {
+        let error = fail(dir.path(), 2, &[&["build", "-o", name, "--force"], sources].concat());
+        assert!(error.contains(&format!("{name} is read during the build: ")), "{error}");
+    }
+    drop(device);
+    assert!(fs::read(dir.path().join("old.sqfs")).unwrap() == old);
 }
 
 /// Only where the tests run as root can another user be used, from whom a file is hidden.

@@ -103,8 +103,13 @@ pub(super) fn run(mut args: BuildArgs) -> Result<CommandOutcome> {
     Ok(if summary.left_out.is_empty() { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
-/// Fails if the image would replace a source in which its data stays.
+/// Fails if the image would replace a source in which its data stays, or be written to a device that is still read.
 fn refuse_to_lose_data(plan: &BuildPlan) -> Result<(), UsageError> {
+    let old = plan.request.append.iter().map(|append| &append.image);
+    if let Some(device) = plan.request.sources.iter().chain(old).find(|read| target::is_device_of(&plan.output, read)) {
+        let name = display(device);
+        return Err(UsageError(format!("{name} is read during the build: write the image to another device or file")));
+    }
     let output = plan.output.canonicalize().ok().filter(|_| plan.request.refers_to_sources());
     let is_output = |source: &&PathBuf| output.is_some() && source.canonicalize().ok() == output;
     match plan.request.sources.iter().find(is_output) {
