@@ -95,6 +95,13 @@ fn what_is_in_the_way_is_told_all_at_once() {
     assert_eq!(whys(&dry(dir.path(), 1, &["-o", "x.sqfs"])), ["x.sqfs exists; --force replaces it"]);
     assert!(whys(&dry(dir.path(), 0, &["-o", "x.sqfs", "--force"])).is_empty());
     assert_eq!(std::fs::read(dir.path().join("x.sqfs")).unwrap(), b"old");
+    // Files that a build writes beside the image, and no file at all.
+    std::fs::write(dir.path().join("y.sqfs.index"), "old").unwrap();
+    let index = ["-o", "y.sqfs", "--index"];
+    assert_eq!(whys(&dry(dir.path(), 1, &index)), ["y.sqfs.index exists; --force replaces it"]);
+    assert!(whys(&dry(dir.path(), 0, &[&index[..], &["--force"]].concat())).is_empty());
+    std::fs::write(dir.path().join("-"), "old").unwrap();
+    succeed(dir.path(), &["build", "root", "--dry-run", "-o", "-"]);
     let stream = whys(&dry(dir.path(), 1, &["-o", "/dev/null"]));
     assert!(stream[0].ends_with("; use -o - and redirect standard output"), "{stream:?}");
     assert!(whys(&dry(dir.path(), 1, &["-o", "no/x.sqfs"]))[0].starts_with("no/x.sqfs: cannot create: No such file"));

@@ -12,6 +12,7 @@ use packfs_bench::sample::PassTiming;
 use packfs_bench::tune::predict::ImagePrediction;
 use packfs_bench::tune::{self, TuneCandidate, sample};
 use packfs_blocks::Progress;
+use packfs_image::build::AnyOptions;
 use packfs_image::name::{display, encode};
 use packfs_image::request::{OversizedFiles, RequestNotes};
 use packfs_image::rules::RuleMatchCount;
@@ -143,16 +144,28 @@ fn estimate_image(
 
 /// Returns the reason why the image could not be written to its place.
 fn find_obstacle(plan: &BuildPlan) -> Option<String> {
+    if plan.writes_to_stdout() {
+        return None;
+    }
     let path = &plan.output;
     let image = display(path);
     if let Err(error) = target::refuse_stream(path) {
         return Some(error.to_string());
     }
-    if let Ok(found) = path.symlink_metadata()
-        && !plan.request.target.common().force
-    {
-        let kind = if found.is_dir() { "is a directory" } else { "exists; --force replaces it" };
-        return Some(format!("{image} {kind}"));
+    let common = plan.request.target.common();
+    let blob = match &plan.request.target {
+        AnyOptions::Erofs(options) => options.blob.as_ref(),
+        AnyOptions::Squashfs(_) => None,
+    };
+    for file in std::iter::once(path).chain(&common.index).chain(blob).filter(|_| !common.force) {
+        if let Ok(found) = file.symlink_metadata() {
+            let kind = if found.is_dir() { "is a directory" } else { "exists; --force replaces it" };
+            return Some(format!("{} {kind}", display(file)));
+        }
+    }
+    // What cannot be replaced is overwritten.
+    if path.exists() && access(path, Access::WRITE_OK).is_ok() {
+        return None;
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let refused = access(dir, Access::WRITE_OK | Access::EXEC_OK).err()?;
