@@ -128,11 +128,9 @@ fn the_index_is_the_same_each_time_and_appears_with_the_image_only() {
     assert!(message.contains("without --delta-index"), "{message}");
 }
 
-#[test]
-fn an_interrupted_update_goes_on_with_what_has_come() {
-    let site = UpdateSite::new("erofs");
-    // The connection of the longest range, a cluster of 128 KiB, is cut in the middle. Its rest and another range are
-    // refused, but not before it has begun: after an error no other begins.
+/// Cuts the connection of the longest range, a cluster of 128 KiB, in the middle. Its rest and another range are refused,
+/// but not before it has begun: after an error no other begins.
+fn interrupt(site: &UpdateSite) {
     let has_begun = AtomicBool::new(false);
     site.server.misbehave(move |request, _| match requested_len(request) {
         131_072.. if !has_begun.swap(true, Relaxed) => Act::Cut(100_000),
@@ -142,6 +140,26 @@ fn an_interrupted_update_goes_on_with_what_has_come() {
         }
         _ => Act::Right,
     });
+}
+
+#[test]
+fn what_has_come_is_for_those_who_may_read_the_file_before() {
+    for mode in [0o600, 0o640, 0o644] {
+        let site = UpdateSite::new("erofs");
+        let made = site.path().join("made");
+        fs::write(&made, "before").unwrap();
+        fs::set_permissions(&made, fs::Permissions::from_mode(mode)).unwrap();
+        interrupt(&site);
+        site.fail(&["-q", "--force"]);
+        let part = site.path().join("made.part").metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(part & !mode, 0, "{part:o} of {mode:o}");
+    }
+}
+
+#[test]
+fn an_interrupted_update_goes_on_with_what_has_come() {
+    let site = UpdateSite::new("erofs");
+    interrupt(&site);
     let told = site.fail(&["-q"]);
     assert!(told.contains("made.part keeps what has come; the same command goes on from there"), "{told}");
     assert!(told.contains("403") && !site.path().join("made").exists(), "{told}");

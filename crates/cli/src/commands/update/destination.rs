@@ -49,7 +49,7 @@ impl UpdateDestination {
     pub(super) fn open(self, len: u64) -> Result<OpenDestination> {
         match self {
             UpdateDestination::File { target, part, force } => {
-                let file = open_part(&part)?;
+                let file = open_part(&part, &target)?;
                 Ok(OpenDestination::File { file, target, part, force })
             }
             UpdateDestination::Device(path) => {
@@ -64,12 +64,15 @@ impl UpdateDestination {
     }
 }
 
-/// Opens the file of an earlier attempt, or a new one, which nobody else may be writing.
-fn open_part(part: &Path) -> Result<File> {
+/// Opens the file of an earlier attempt, or a new one, which nobody else may be writing. It is for those alone who may read
+/// the file that it replaces.
+fn open_part(part: &Path, target: &Path) -> Result<File> {
     let name = || display(part).to_string();
+    // Also for its owner to go on with.
+    let mode = fs::metadata(target).map_or(target::READABLE, |old| old.mode() & target::READABLE | 0o600);
     // No link is followed: whoever may create files beside NEW must not decide what is overwritten.
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(part, flags, Mode::from_raw_mode(target::READABLE)).with_context(name)?);
+    let file = File::from(rustix::fs::open(part, flags, Mode::from_raw_mode(mode)).with_context(name)?);
     if !file.metadata().with_context(name)?.is_file() {
         bail!("{}: not a regular file: remove it", name());
     }
