@@ -14,8 +14,11 @@ pub(crate) const STORED_BLOCK_MAX: u64 = 2 << 20;
 const BLOCK_LEN_MAX: u32 = 1 << 20;
 /// Largest window of a cluster encoder: the largest dictionary that Linux takes for LZMA.
 const WINDOW_MAX: u32 = 8 << 20;
-/// Most memory that an encoder of a patch may take: that of xz with all filters and its largest blocks is below.
-const ENCODER_MEMORY_MAX: usize = 512 << 20;
+/// Most memory that an encoder of a patch may take, and all those that a worker keeps: that of xz with all filters and its
+/// largest blocks is below.
+pub(crate) const ENCODER_MEMORY_MAX: usize = 512 << 20;
+/// Length of metadata blocks of SquashFS.
+const METADATA_LEN: usize = 8192;
 /// Bytes of output buffer beyond the length of a block, for an encoder without a limit on its output.
 const SPARE_LEN: usize = 1 << 10;
 /// Length of the data that tells encoders apart. Like the data, it is part of the format.
@@ -184,12 +187,19 @@ impl EncoderSettings {
         }
     }
 
+    /// Returns an upper bound of the bytes of memory that the encoder takes.
+    pub(crate) fn memory(&self) -> usize {
+        match self.form {
+            EncoderForm::Block(len) => self.choice.encoder_memory(len as usize),
+            EncoderForm::Metadata => self.choice.encoder_memory(METADATA_LEN),
+            EncoderForm::Cluster(window) => self.choice.cluster_memory(window),
+        }
+    }
+
     /// Returns true if the encoder takes no more memory than those of images do.
     pub(crate) fn is_bounded(&self) -> bool {
         match self.form {
-            EncoderForm::Block(len) => {
-                len <= BLOCK_LEN_MAX && self.choice.encoder_memory(len as usize) <= ENCODER_MEMORY_MAX
-            }
+            EncoderForm::Block(len) => len <= BLOCK_LEN_MAX && self.memory() <= ENCODER_MEMORY_MAX,
             EncoderForm::Metadata => true,
             EncoderForm::Cluster(window) => window <= WINDOW_MAX,
         }
@@ -200,8 +210,7 @@ impl EncoderSettings {
     pub(crate) fn trial(&self) -> Result<[u8; 16]> {
         let len = match self.form {
             EncoderForm::Block(len) => TRIAL_LEN.min(len as usize),
-            // Metadata blocks of SquashFS decode to this length.
-            EncoderForm::Metadata => 8192,
+            EncoderForm::Metadata => METADATA_LEN,
             EncoderForm::Cluster(_) => TRIAL_LEN,
         };
         let sample = trial_sample(len);

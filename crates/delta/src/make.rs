@@ -79,6 +79,8 @@ pub struct PatchSummary {
 pub(crate) struct PatchWorker {
     pub(crate) decoders: BlockDecoders,
     pub(crate) encoders: Vec<Option<Box<dyn Encoder>>>,
+    /// Number of bytes of memory that these encoders take.
+    pub(crate) encoder_memory: usize,
     pub(crate) scratch: Vec<u8>,
     pub(crate) made: Vec<u8>,
 }

@@ -7,7 +7,9 @@ use packfs_image::stored_blocks::{BlockCoding, StoredBlock};
 
 use crate::PatchEffort;
 use crate::candidates;
-use crate::coding::{BlockDecoders, EncodeCall, EncoderForm, EncoderSettings, StreamForm, encode_exactly};
+use crate::coding::{
+    BlockDecoders, ENCODER_MEMORY_MAX, EncodeCall, EncoderForm, EncoderSettings, StreamForm, encode_exactly,
+};
 use crate::error::Result;
 use crate::format::is_sensible;
 use crate::make::PatchWorker;
@@ -342,10 +344,38 @@ impl PatchWorker {
         if self.encoders.len() <= call.settings {
             self.encoders.resize_with(call.settings + 1, || None);
         }
+        if self.encoders[call.settings].is_none() {
+            let needed = settings.memory();
+            // Each is bounded, but a patch may name hundreds: then those of before are made again when they are needed.
+            if self.encoder_memory.saturating_add(needed) > ENCODER_MEMORY_MAX {
+                self.encoders.iter_mut().for_each(|kept| *kept = None);
+                self.encoder_memory = 0;
+            }
+            self.encoder_memory += needed;
+        }
         let encoder = match &mut self.encoders[call.settings] {
             Some(encoder) => encoder,
             none => none.insert(settings.encoder()?),
         };
         encode_exactly(&mut **encoder, settings.form, call, input, plain_len, &mut self.scratch, stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_keeps_few_encoders_however_many_a_patch_names() {
+        let settings = EncoderSettings { choice: "lzma:9".parse().unwrap(), form: EncoderForm::Cluster(8 << 20) };
+        let mut worker = PatchWorker::default();
+        for number in 0..20 {
+            let call = EncodeCall { settings: number, lookahead: 0, room: 0 };
+            // It need not give these bytes: only the encoder counts.
+            worker.encode(&settings, call, &[7; 4096], 4096, &mut [0; 64]).unwrap();
+            let kept = worker.encoders.iter().flatten().count();
+            assert_eq!(kept * settings.memory(), worker.encoder_memory);
+            assert!(worker.encoder_memory <= ENCODER_MEMORY_MAX && kept > 0, "{kept} encoders");
+        }
     }
 }
