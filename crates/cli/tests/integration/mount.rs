@@ -283,6 +283,11 @@ fn wrong_use_is_told() {
     told(1, &["mount", "squashfs", "/dev/fd/99"], "/dev/fd/99");
     let without = run_in(place.path(), &["mount", "squashfs", "m", "--trace", "squashfs"]);
     assert!(stderr(&without).contains("exists"), "{}", stderr(&without));
+    // The list of a mount that failed is in the way of none.
+    for wrong in [&["squashfs", "missing"][..], &["squashfs", "root/etc/motd"], &["squashfs", "m", "-o", "subdir=no"]] {
+        fail(place.path(), 1, &[&["mount", "--trace", "used"], wrong].concat());
+        assert!(!place.at("used").exists(), "{wrong:?}");
+    }
 }
 
 #[test]

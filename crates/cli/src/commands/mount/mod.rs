@@ -4,7 +4,7 @@ mod background;
 mod log;
 mod signals;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,7 +52,12 @@ fn serve(args: &MountArgs, tell: impl FnOnce() -> Result<()>) -> Result<CommandO
     let log = log::MessageLog::open(args.log.as_deref())?;
     let trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
     let signals = signals::hold();
-    let mounted = mount_source(args, &served, trace.as_ref(), log.clone())?;
+    let mounted = mount_source(args, &served, trace.as_ref(), log.clone()).inspect_err(|_| {
+        if let Some(trace) = &trace {
+            // Nothing was read, and the next attempt would find the file in its way.
+            let _ = fs::remove_file(trace.path);
+        }
+    })?;
     signals::unmount_on(signals, mounted.place());
     if background::is_background() {
         background::report_ready(&log)?;
