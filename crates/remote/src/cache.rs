@@ -201,8 +201,13 @@ fn evict(dir: &Path, limit: u64, own: &str) -> io::Result<bool> {
         let path = entry?.path();
         let has_extension = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
         // A map is made before its data: nobody uses data without one.
-        if has_extension("data") && !path.with_extension("map").exists() {
-            fs::remove_file(&path)?;
+        if has_extension("data")
+            && !path.with_extension("map").exists()
+            && let Err(error) = fs::remove_file(&path)
+            // Another process may have removed both.
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
         }
         if has_extension("map") {
             let data = path.with_extension("data");
@@ -269,6 +274,22 @@ mod tests {
 
     fn unit(fill: u8) -> Vec<u8> {
         vec![fill; 64 << 10]
+    }
+
+    #[test]
+    fn several_processes_may_make_room_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            for number in 0..50 {
+                entry(dir.path(), 1 << 30, &format!("{round} {number}"), UNIT).put(0, &unit(1));
+            }
+            std::thread::scope(|scope| {
+                let evictions: Vec<_> = (0..4).map(|_| scope.spawn(|| evict(dir.path(), 0, "own"))).collect();
+                for eviction in evictions {
+                    eviction.join().unwrap().unwrap();
+                }
+            });
+        }
     }
 
     #[test]

@@ -293,12 +293,14 @@ impl VersionedObject {
     fn send(&self, ask: &RangeRequest, version: &ObjectVersion) -> std::result::Result<Response<Body>, AttemptFailure> {
         let known = mutex::lock(&self.target).clone();
         if let Some(target) = known {
-            let response = self.client.get(&target, &range_headers(ask, version, target.auth().map(Into::into)))?;
-            // A target may be valid for minutes only.
-            if matches!(response.status().as_u16(), 200 | 206 | 412 | 416) {
-                return Ok(response);
+            let answer = self.client.get(&target, &range_headers(ask, version, target.auth().map(Into::into)));
+            let is_right = |response: &Response<Body>| matches!(response.status().as_u16(), 200 | 206 | 412 | 416);
+            if answer.as_ref().is_ok_and(is_right) {
+                return answer;
             }
+            // A target may be valid for minutes only, and its host may be gone when the address leads to another one.
             *mutex::lock(&self.target) = None;
+            answer?;
         }
         let mut renewals = 0;
         loop {

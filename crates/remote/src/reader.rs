@@ -86,6 +86,13 @@ enum UnitState {
     Failed(Error, Instant),
 }
 
+impl UnitState {
+    /// Returns true for a failure after which another attempt is due.
+    fn is_forgivable(&self) -> bool {
+        matches!(self, UnitState::Failed(_, since) if since.elapsed() > BLAME)
+    }
+}
+
 /// What the cache on disk has of some units.
 struct CachedUnits {
     /// Units that were read, with their bytes.
@@ -204,7 +211,7 @@ impl RemoteState {
 
     /// Returns the bytes of a unit.
     fn bytes_of(&self, unit: u64) -> Range<u64> {
-        unit * UNIT..((unit + 1) * UNIT).min(self.object.len())
+        unit * UNIT..(unit + 1).saturating_mul(UNIT).min(self.object.len())
     }
 
     /// Keeps the whole units in some bytes of the object.
@@ -498,6 +505,10 @@ impl FetchState {
         self.clock += 1;
         self.wanted.remove(&unit);
         self.units.insert(unit, UnitState::Here(bytes, self.clock));
+        if self.units.len() > capacity {
+            // Failures of an outage are forgotten only when somebody asks again: they must not take the room of bytes.
+            self.units.retain(|_, one| !one.is_forgivable());
+        }
         if self.units.len() <= capacity {
             return;
         }
@@ -515,8 +526,31 @@ impl FetchState {
 
     /// Forgets the failure of a unit after a while.
     fn forgive(&mut self, unit: u64) {
-        if matches!(self.units.get(&unit), Some(UnitState::Failed(_, since)) if since.elapsed() > BLAME) {
+        if self.units.get(&unit).is_some_and(UnitState::is_forgivable) {
             self.units.remove(&unit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_failures_take_no_room_from_units() {
+        let capacity = 8;
+        for failures in [0, 1, 8, 100] {
+            let mut state = FetchState::default();
+            let Some(since) = Instant::now().checked_sub(2 * BLAME) else { return };
+            for unit in 0..failures {
+                let error = Error::new("http://host/x", FailureReason::Changed);
+                state.units.insert(1000 + unit, UnitState::Failed(error, since));
+            }
+            for unit in 0..4 {
+                state.insert(unit, Arc::from([0; 4]), capacity);
+            }
+            let kept = (0..4).filter(|unit| matches!(state.units.get(unit), Some(UnitState::Here(..)))).count();
+            assert_eq!(kept, 4, "{failures} failures");
         }
     }
 }

@@ -10,7 +10,7 @@ use packfs_blocks::percent::{self, is_unreserved};
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HttpUrl {
     https: bool,
-    /// Host and port as in the address.
+    /// Host, and the port unless it is the usual one of the scheme, as in the header `Host`, which signatures cover.
     authority: String,
     /// From the first `/` on, with the query.
     path: String,
@@ -20,8 +20,22 @@ pub(crate) struct HttpUrl {
 
 /// Prefixes of query parameters that prove a permission and change with every signature: those of Amazon S3,
 /// CloudFront, Google Cloud Storage and Azure.
-const SIGNATURES: [&str; 10] =
-    ["x-amz-", "x-goog-", "signature=", "sig=", "se=", "sp=", "sv=", "expires=", "key-pair-id=", "awsaccesskeyid="];
+const SIGNATURES: [&str; 14] = [
+    "x-amz-",
+    "awsaccesskeyid=",
+    "signature=",
+    "expires=",
+    "policy=",
+    "key-pair-id=",
+    "x-goog-",
+    "sig=",
+    "se=",
+    "sp=",
+    "sv=",
+    "st=",
+    "skt=",
+    "ske=",
+];
 
 impl HttpUrl {
     /// Splits an address; the error says what is wrong with it.
@@ -37,8 +51,10 @@ impl HttpUrl {
         // At the last `@`, as a password may contain one.
         let (user, authority) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let url =
-            HttpUrl { https, authority: authority.to_ascii_lowercase(), path: encoded(&path), auth: user.map(basic) };
+        let authority = authority.to_ascii_lowercase();
+        let usual_port = if https { ":443" } else { ":80" };
+        let authority = authority.strip_suffix(usual_port).unwrap_or(&authority).to_owned();
+        let url = HttpUrl { https, authority, path: encoded(&path), auth: user.map(basic) };
         url.check_authority()?;
         Ok(url)
     }
@@ -112,7 +128,9 @@ impl HttpUrl {
     /// Returns the address that a redirection from here leads to. Credentials stay with their host.
     pub(crate) fn join(&self, location: &str) -> Result<Self, String> {
         let location = location.split('#').next().unwrap_or_default();
-        let mut to = if location.contains("://") && !location.starts_with('/') {
+        let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        let is_absolute = location.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
+        let mut to = if is_absolute {
             HttpUrl::parse(location)?
         } else if let Some(rest) = location.strip_prefix("//") {
             HttpUrl::parse(&format!("{}://{rest}", if self.https { "https" } else { "http" }))?
@@ -121,7 +139,9 @@ impl HttpUrl {
         } else {
             let path = self.path.split('?').next().unwrap_or_default();
             let folder = path.rfind('/').map_or("/", |at| &path[..=at]);
-            HttpUrl { path: encoded(&format!("{folder}{location}")), ..self.clone() }
+            // A query alone replaces only the query (RFC 3986, section 5.2.2).
+            let base = if location.starts_with('?') { path } else { folder };
+            HttpUrl { path: encoded(&format!("{base}{location}")), ..self.clone() }
         };
         if self.https && !to.https {
             return Err("from a secure address to one that is not".into());
@@ -179,8 +199,32 @@ mod tests {
         assert_eq!(format!("{url:?}"), url.clean());
         assert_eq!(cleaned("s3://me:x@bucket/key?versionId=1"), "s3://bucket/key");
         assert_eq!(HttpUrl::parse("http://[::1]:80/x").unwrap().host(), "[::1]");
+        for (address, authority) in [
+            ("http://host:80/", "host"),
+            ("https://host:443", "host"),
+            ("http://host:443/", "host:443"),
+            ("https://host:80/", "host:80"),
+            ("https://[::1]:443/", "[::1]"),
+            ("https://host:8443/", "host:8443"),
+        ] {
+            assert_eq!(HttpUrl::parse(address).unwrap().authority(), authority, "{address}");
+        }
         for wrong in ["nothing", "ftp://host/x", "http:///x", "http://a b/x", "http://host:port/", "http://[::1/x"] {
             assert!(HttpUrl::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_the_same_whenever_its_address_was_signed() {
+        for [one, other] in [
+            ["X-Amz-Date=1&X-Amz-Signature=2", "X-Amz-Date=3&X-Amz-Signature=4"],
+            ["X-Goog-Expires=1&X-Goog-Signature=2", "X-Goog-Expires=3&X-Goog-Signature=4"],
+            ["Policy=a&Signature=b&Key-Pair-Id=c", "Policy=d&Signature=e&Key-Pair-Id=c"],
+            ["sp=r&st=1&se=2&skt=1&ske=2&sv=3&sig=4", "sp=r&st=5&se=6&skt=5&ske=6&sv=3&sig=7"],
+        ] {
+            let identity = |query: &str| HttpUrl::parse(&format!("https://host/x?v=1&{query}")).unwrap().identity();
+            assert_eq!(identity(one), identity(other));
+            assert_eq!(identity(one), "https://host/x&v=1");
         }
     }
 
@@ -190,6 +234,9 @@ mod tests {
         for (location, to, keeps) in [
             ("/c", "https://host/c", true),
             ("c?d", "https://host/a/c?d", true),
+            ("?d", "https://host/a/b?d", true),
+            ("c?from=https://x/y", "https://host/a/c?from=https://x/y", true),
+            ("https://host:443/c", "https://host/c", true),
             ("https://host/c", "https://host/c", true),
             ("//other/c", "https://other/c", false),
             ("https://host:444/c", "https://host:444/c", false),

@@ -47,24 +47,30 @@ impl RegistryArtifact {
         RegistryArtifact { session, blob: blob.into() }
     }
 
-    /// Reads a manifest; `None` if there is none.
-    fn document(&self, client: &HttpClient, which: &str) -> Result<Option<serde_json::Value>, AttemptFailure> {
-        let Some(found) = self.session.manifest(client, which)? else { return Ok(None) };
+    /// Reads a manifest; `None` if there is none. `may_be_blob` says that the digest may be that of a blob.
+    fn document(
+        &self,
+        client: &HttpClient,
+        which: &str,
+        may_be_blob: bool,
+    ) -> Result<Option<serde_json::Value>, AttemptFailure> {
+        let Some(found) = self.session.manifest(client, which, may_be_blob)? else { return Ok(None) };
         let parsed = serde_json::from_slice(&found.bytes);
         Ok(Some(parsed.map_err(|why| FailureReason::Artifact(format!("its manifest cannot be read: {why}")))?))
     }
 
     /// Finds the layer: that of the manifest, the manifest for this machine in a list of them, or the blob itself.
     fn find(&self, client: &HttpClient) -> Result<BlobDescriptor, AttemptFailure> {
-        let Some(mut document) = self.document(client, &self.session.reference().which())? else {
+        let reference = self.session.reference();
+        let Some(mut document) = self.document(client, &reference.which(), reference.digest().is_some())? else {
             // The digest is that of a blob.
-            return match self.session.reference().digest() {
+            return match reference.digest() {
                 Some(digest) => Ok(BlobDescriptor { digest: digest.to_owned(), len: None }),
                 None => Err(AttemptFailure::Final(FailureReason::Status { status: 404, tries: 1 })),
             };
         };
         if let Some(digest) = manifest::find_this_machine(&document)? {
-            let found = self.document(client, &digest)?;
+            let found = self.document(client, &digest, false)?;
             document =
                 found.ok_or_else(|| FailureReason::Artifact("its list names a manifest that is not there".into()))?;
         }

@@ -65,7 +65,7 @@ impl Repository {
     /// Reads the manifest with a tag or digest; `None` if there is none. A manifest that is named by its digest was
     /// compared with it.
     pub fn manifest(&self, reference: &str) -> Result<Option<Manifest>> {
-        self.retry.repeat(|| self.session.manifest(&self.client, reference))
+        self.retry.repeat(|| self.session.manifest(&self.client, reference, false))
     }
 
     /// Opens a blob of `len` bytes, to be read at any offset. Its bytes are not compared with the digest.

@@ -68,14 +68,20 @@ impl RepositorySession {
         HttpUrl::parse(&self.reference.url(kind, which)).map_err(FailureReason::Address)
     }
 
-    /// Reads a manifest; `None` if there is none.
-    pub(super) fn manifest(&self, client: &HttpClient, which: &str) -> Result<Option<Manifest>, AttemptFailure> {
+    /// Reads a manifest; `None` if there is none. `may_be_blob` says that the digest may be that of a blob.
+    pub(super) fn manifest(
+        &self,
+        client: &HttpClient,
+        which: &str,
+        may_be_blob: bool,
+    ) -> Result<Option<Manifest>, AttemptFailure> {
         let response = self.get(client, self.url("manifests", which)?)?;
         match response.status().as_u16() {
             200 => {}
             404 => return Ok(None),
-            // Answers of registries that take a blob for a manifest.
-            400 | 500 if which.contains(':') => return Ok(None),
+            // Answers of registries that take a blob for a manifest. The second may also be a fault that passes.
+            400 if which.contains(':') => return Ok(None),
+            500 if may_be_blob => return Ok(None),
             status => return Err(AttemptFailure::of_status(status, response.headers())),
         }
         let media_type = header_text(response.headers(), "content-type").unwrap_or_default().to_owned();

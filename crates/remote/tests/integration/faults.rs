@@ -225,6 +225,29 @@ fn redirections_are_followed_without_the_credentials() {
     assert!(!error.contains("secret"), "{error}");
 }
 
+/// Where a redirection once led is no longer reached, and the address leads elsewhere.
+#[test]
+fn a_target_that_is_gone_is_looked_for_again() {
+    let bytes = noise(20 * UNIT);
+    let redirect = |server: &Server, to: String| {
+        server.misbehave(move |_, _| Act::Status(302, vec![("Location", to.clone())], String::new()));
+    };
+    for act in [
+        Act::Late(Duration::from_secs(2)),
+        Act::DripHead(Duration::from_secs(1)),
+        Act::Status(503, vec![], String::new()),
+        Act::Status(403, vec![], String::new()),
+    ] {
+        let (first, second, third) = (Server::start(), Server::start(), Server::start());
+        redirect(&first, second.give("/real", bytes.clone()));
+        let remote = RemoteObject::open(&first.url("/image"), &options()).unwrap();
+        redirect(&first, third.give("/real", bytes.clone()));
+        let does = act.clone();
+        second.misbehave(move |_, _| does.clone());
+        assert_eq!(all(&remote).unwrap_or_else(|error| panic!("{act:?}: {error}")), bytes);
+    }
+}
+
 #[test]
 fn no_message_holds_a_secret() {
     let server = Server::start();

@@ -64,10 +64,24 @@ fn tags_and_digests_lead_to_the_layer() {
     assert!(server.requests().iter().all(|one| one.header("authorization").is_none()));
     let said = read(&format!("oci://{address}/team/root"), &[]);
     assert!(said.contains(&format!("oci://{address}/team/root:latest: the server answered 404 Not Found")), "{said}");
-    // A passing failure while the manifest is read is tried again.
-    server.misbehave(|_, number| if number == 1 { Act::Status(503, vec![], String::new()) } else { Act::Right });
-    server.requests();
-    assert!(read(&format!("oci://{address}/team/root:v1"), &[]).contains("read all of it"));
+    // A passing failure while a manifest is read is tried again, also of one that a list names.
+    let child = sha256(manifest(&layer, LEN).as_bytes());
+    let list = format!(
+        "{{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.index.v1+json\",\"manifests\":[{{\"mediaType\":\
+         \"application/vnd.oci.image.manifest.v1+json\",\"digest\":\"{child}\",\"size\":1}}]}}"
+    );
+    server.put("/v2/team/root/manifests/list", Object::new(list.into_bytes()));
+    for (tag, failing, status) in [("v1", "v1", 503), ("v1", "v1", 500), ("list", &*child, 503), ("list", &*child, 500)]
+    {
+        let failing = format!("/v2/team/root/manifests/{failing}");
+        let failures = AtomicUsize::new(0);
+        server.misbehave(move |request, _| {
+            let fails = request.path == failing && failures.fetch_add(1, Ordering::SeqCst) == 0;
+            if fails { Act::Status(status, vec![], String::new()) } else { Act::Right }
+        });
+        let said = read(&format!("oci://{address}/team/root:{tag}"), &[]);
+        assert!(said.contains("read all of it"), "{tag}, {status}: {said}");
+    }
 }
 
 #[test]
