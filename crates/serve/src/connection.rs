@@ -7,6 +7,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
+
 use crate::http::request::{HEAD_MAX, HttpRequest, RequestRefusal, SendMode};
 use crate::http::response::{HttpResponse, SendFailure};
 use crate::routes::RoutedAnswer;
@@ -24,6 +26,17 @@ const PIECE_TIME: Duration = Duration::from_secs(60);
 /// the client.
 const FORGET: usize = 64 << 10;
 
+/// State of a connection after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AfterAnswer {
+    /// Another request may come.
+    Open,
+    /// The answer is complete, or the client can see that it is not.
+    Ended,
+    /// The answer is cut short, and nothing in it says so: only a reset does.
+    CutShort,
+}
+
 /// Serves a connection until one side ends it.
 pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot<TcpStream>) {
     shared.metrics.connections.fetch_add(1, Relaxed);
@@ -37,7 +50,7 @@ pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot<TcpStream>) 
         // A first request is expected at once, another one perhaps never.
         let head = read_head(&slot.stream, &mut buffer, if first { HEAD_TIME } else { IDLE_TIME });
         slot.set_waiting(false);
-        let answered = match head {
+        let after = match head {
             Ok(Some(request)) => answer(shared, &request, &mut out),
             Ok(None) | Err(None) => return,
             Err(Some(refusal)) => {
@@ -45,32 +58,39 @@ pub(crate) fn serve(shared: &HttpServerState, slot: &ConnectionSlot<TcpStream>) 
                     // Otherwise the system resets the connection, and the answer is lost on the way.
                     drain_unread(&slot.stream);
                 }
-                false
+                AfterAnswer::Ended
             }
         };
-        if !answered {
-            let _ = slot.stream.shutdown(Shutdown::Write);
-            return;
+        match after {
+            AfterAnswer::Open => first = false,
+            AfterAnswer::Ended => {
+                let _ = slot.stream.shutdown(Shutdown::Write);
+                return;
+            }
+            AfterAnswer::CutShort => {
+                // Closing then resets the connection.
+                let _ = sockopt::set_socket_linger(&*slot.stream, Some(Duration::ZERO));
+                return;
+            }
         }
-        first = false;
     }
 }
 
 /// Answers requests that are in memory, up to the first that is incomplete or ends the connection.
 pub(crate) fn converse(shared: &HttpServerState, mut requests: &[u8], out: &mut dyn Write) {
     loop {
-        let answered = match HttpRequest::parse(requests) {
+        let after = match HttpRequest::parse(requests) {
             Ok(Some((request, len))) => {
                 requests = &requests[len..];
                 answer(shared, &request, out)
             }
-            Ok(None) => false,
+            Ok(None) => AfterAnswer::Ended,
             Err(refusal) => {
                 refuse(shared, refusal, out);
-                false
+                AfterAnswer::Ended
             }
         };
-        if !answered {
+        if after != AfterAnswer::Open {
             return;
         }
     }
@@ -84,8 +104,8 @@ fn refuse(shared: &HttpServerState, refusal: RequestRefusal, out: &mut dyn Write
     shared.protect(refusal.into()).send(mode, out).is_ok()
 }
 
-/// Answers a request; returns whether there may be another.
-fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) -> bool {
+/// Answers a request.
+fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) -> AfterAnswer {
     let mut mode = request.mode;
     // With many connections each ends after its answer, so that others get a turn.
     mode.keep &= !shared.slots.is_crowded();
@@ -102,7 +122,7 @@ fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) 
     };
     let response = response.map_or_else(|error| fail(&error), |response| shared.protect(response));
     let status = response.status;
-    match response.send(mode, out) {
+    let keep = match response.send(mode, out) {
         Ok(keep) => {
             // Counted once it is sent, when the status is certain.
             shared.metrics.count(route, status);
@@ -113,17 +133,19 @@ fn answer(shared: &HttpServerState, request: &HttpRequest, out: &mut dyn Write) 
             false
         }
         Err(SendFailure::Content { error, begun: true }) => {
-            // Ending the connection early is the only way to say that the rest is missing.
+            // Ending the connection early is the only way to say that the rest is missing. Before HTTP/1.1 that is how
+            // bodies of unknown length end.
             shared.metrics.count(route, status);
             fail(&error);
-            false
+            return if mode.is_1_1 { AfterAnswer::Ended } else { AfterAnswer::CutShort };
         }
         // Nothing was sent yet, so another status can still be sent.
         Err(SendFailure::Content { error, begun: false }) => {
             shared.metrics.count(route, status_of_failure);
             fail(&error).send(mode, out).unwrap_or(false)
         }
-    }
+    };
+    if keep { AfterAnswer::Open } else { AfterAnswer::Ended }
 }
 
 /// Reads the head of the next request, in time; leaves what follows it in the buffer. Returns `None` if the client is

@@ -230,7 +230,9 @@ fn send_slices(
         out_buf.extend_from_slice(before.as_bytes());
         let mut at = range.start;
         // Announced in full, so that a remote source requests it in large parts.
-        source.will_read(range.clone());
+        if !mode.head_only {
+            source.will_read(range.clone());
+        }
         while at < range.end {
             let len = (range.end - at).min(PIECE);
             let from = out_buf.len();

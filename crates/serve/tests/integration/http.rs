@@ -267,6 +267,27 @@ fn an_image_cut_while_it_is_served_is_an_error_and_no_short_file() {
     }
 }
 
+/// Before HTTP/1.1, a body of unknown length ends with the connection: only a reset says that it is cut short.
+#[test]
+fn an_archive_that_is_cut_short_is_complete_for_no_client() {
+    for (version, is_reset) in [("1.0", true), ("1.1", false)] {
+        let bytes = Arc::new(Failing { bytes: bytes(), end: AtomicU64::new(u64::MAX) });
+        let site = Site::new(vec![image("cut", Arc::clone(&bytes) as Arc<dyn ReadAt>)], HttpOptions::default());
+        let head = format!("GET /tar/ HTTP/{version}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        assert!(site.raw(head.as_bytes()).starts_with(b"HTTP/1.1 200 "));
+        bytes.end.store(400_000, Relaxed);
+        let mut stream = site.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer);
+        if is_reset {
+            assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        } else {
+            assert!(ended.is_ok() && !answer.ends_with(b"0\r\n\r\n"));
+        }
+    }
+}
+
 #[test]
 fn an_address_for_others_needs_a_token() {
     let options = || HttpOptions::default().set(|all| all.address = "0.0.0.0:0".parse().unwrap());
