@@ -78,6 +78,11 @@ class UrlSource {
     }
     this.size = Number(range[1]);
     this.validator = versionOf(response);
+    if (this.validator === null && this.size > HEAD_LEN) {
+      await response.body?.cancel();
+      const why = "the server sends neither ETag nor Last-Modified: a change of the file would not be noticed";
+      throw new ReaderError("Fetch", `${this.url}: ${why}`);
+    }
     this.head = new Uint8Array(await response.arrayBuffer());
     return this;
   }
@@ -87,9 +92,15 @@ class UrlSource {
       return this.head.subarray(start, end);
     }
     const response = await this.request(start, end);
-    if (versionOf(response) !== this.validator) {
+    const range = response.headers.get("Content-Range") ?? "";
+    if (versionOf(response) !== this.validator || !range.endsWith(`/${this.size}`)) {
       await response.body?.cancel();
       throw new ReaderError("Fetch", `${this.url}: the file has changed on the server: open it again`);
+    }
+    // A cache on the way may give the same bytes for every range.
+    if (range !== `bytes ${start}-${end - 1}/${this.size}`) {
+      await response.body?.cancel();
+      throw new ReaderError("Fetch", `${this.url}: the server was asked for bytes from ${start} on, and sent ${range}`);
     }
     return new Uint8Array(await response.arrayBuffer());
   }

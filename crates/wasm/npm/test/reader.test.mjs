@@ -221,6 +221,36 @@ test("errors say what went wrong", async () => {
   assert.ok(image instanceof Image);
 });
 
+test("bytes of another version or place are refused", async () => {
+  const bytes = readFileSync(images.get("lz4.squashfs"));
+  const part = (response, first, end, headers, length = bytes.length) => {
+    response.writeHead(206, { "Content-Range": `bytes ${first}-${end - 1}/${length}`, ...headers });
+    response.end(bytes.subarray(first, end));
+  };
+  const rows = [
+    ["neither ETag nor Last-Modified", (response, first, end) => part(response, first, end, {})],
+    ["has changed", (response, first, end) => part(response, first, end, { ETag: first === 0 ? '"1"' : '"2"' })],
+    ["has changed", (response, first, end) => part(response, first, end, { ETag: '"1"' }, bytes.length + (first > 0))],
+    // As a cache does that does not look at the range.
+    [", and sent bytes 0-", (response, first, end) => part(response, 0, end - first, { ETag: '"1"' })],
+    [null, (response, first, end) => part(response, first, end, { "Last-Modified": "Mon, 23 Nov 2026 10:00:00 GMT" })],
+  ];
+  for (const [why, answer] of rows) {
+    const ranges = (request, response) => {
+      const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range);
+      answer(response, Number(from), Math.min(Number(to) + 1, bytes.length));
+    };
+    await serve(ranges, async (url) => {
+      const read = async () => (await open(url)).read("/noise");
+      if (why === null) {
+        assert.equal((await read()).length, 5_000_001);
+      } else {
+        await assert.rejects(read, (error) => error instanceof ReaderError && error.message.includes(why), why);
+      }
+    });
+  }
+});
+
 test("a check reads everything once and names damage", async () => {
   for (const [name, path] of images) {
     const bytes = readFileSync(path);
