@@ -276,8 +276,10 @@ impl BuildRequest {
             || !matches!(self.whiteouts, WhiteoutPolicy::Keep);
         let selects_entries = !self.rules.is_empty() || self.fs_config.is_some() || self.max_file_size.is_some();
         let orders_entries = self.sort.is_some() || self.hot.is_some();
+        // ACLs follow modes, and those that a merged plan has are complete before its entries come. SquashFS has none.
+        let changes_acls = self.transform.mode != Default::default() && matches!(self.target, AnyOptions::Erofs(_));
         let is_of_all = self.refers_to_sources() || !self.target.merges();
-        adds_entries || moves_entries || selects_entries || orders_entries || is_of_all
+        adds_entries || moves_entries || selects_entries || orders_entries || changes_acls || is_of_all
     }
 
     fn clips_times(&self) -> bool {

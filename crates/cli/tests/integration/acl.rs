@@ -224,3 +224,58 @@ fn mounts_deny_what_the_acl_denies() {
     succeed(dir, &["umount", "m"]);
     assert_eq!(String::from_utf8_lossy(&found.stdout).lines().collect::<Vec<_>>(), expected, "mounted by packfs");
 }
+
+/// Where there is an ACL, Linux asks it for the permissions of the group and of others, so a new mode has to change it.
+#[test]
+fn a_new_mode_changes_acls_as_chmod_does() {
+    let test = "a_new_mode_changes_acls_as_chmod_does";
+    let Some(dir) = tree(test) else { return };
+    let dir = dir.path();
+    let list = |place: &str| sh(dir, &format!("cd {place} && getfacl --omit-header --numeric secret shared dir plain"));
+    std::fs::write(dir.join("rules"), "glob=** -> mode=go-w,o=\n").unwrap();
+    let paths = ["secret", "shared", "dir", "plain"];
+    std::fs::write(dir.join("modes"), paths.map(|path| format!("mode /{path} 0751\n")).concat()).unwrap();
+    std::fs::write(dir.join("grafted"), "tree / t\n").unwrap();
+    for (number, (mode, options)) in [
+        ("go-w,o=", &["t", "--mode", "go-w,o="][..]),
+        ("0751", &["t", "--mode", "0751"]),
+        ("go-w,o=", &["t", "--rules", "rules"]),
+        ("0751", &["t", "@modes"]),
+        ("go-w,o=", &["@grafted", "--mode", "go-w,o="]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let place = format!("expected{number}");
+        sh(dir, &format!("cp -a t {place} && chmod {mode} {place}/secret {place}/shared {place}/dir {place}/plain"));
+        let image = format!("image{number}.erofs");
+        succeed(dir, &[&["build"], options, &["-o", &image, "-q"]].concat());
+        succeed(dir, &["extract", &image, "-C", &format!("out{number}"), "-q"]);
+        assert_eq!(list(&format!("out{number}")), list(&place), "{options:?}");
+    }
+    // The same while an image is read.
+    succeed(dir, &["build", "t", "-o", "plain.erofs", "-q"]);
+    succeed(dir, &["extract", "plain.erofs", "-C", "altered", "-q", "--mode", "0751"]);
+    assert_eq!(list("altered"), list("expected1"));
+}
+
+/// Some programs give a file the mode of the last member that names it.
+#[test]
+fn every_name_of_a_file_has_the_same_mode_in_an_archive() {
+    let Some(dir) = tree("every_name_of_a_file_has_the_same_mode_in_an_archive") else { return };
+    let dir = dir.path();
+    sh(dir, "cd t && ln secret again && ln denied last");
+    succeed(dir, &["build", "t", "-o", "t.erofs", "-q"]);
+    succeed(dir, &["tar", "t.erofs", "-o", "t.tar", "-q"]);
+    let listed = sh(dir, "tar -tvf t.tar");
+    let modes = |names: [&str; 2]| {
+        let line = |name: &str| {
+            listed.lines().find(|line| line.contains(&format!(" ./{name}")) || line.contains(&format!(" {name}")))
+        };
+        names.map(|name| line(name).unwrap_or_else(|| panic!("{name} in {listed}"))[1..10].to_owned())
+    };
+    for names in [["again", "secret"], ["denied", "last"]] {
+        let [first, last] = modes(names);
+        assert_eq!((&*first, &*last), ("rw-------", "rw-------"), "{listed}");
+    }
+}

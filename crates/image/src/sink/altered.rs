@@ -41,6 +41,13 @@ impl ImageWrapper for AlteredImage<'_> {
         }
         let mut xattrs = self.image.xattrs(nid)?;
         xattrs.retain(|(name, _)| !self.change.leaves_out(name));
+        if acl::access_list(&xattrs).is_some() {
+            let before = self.image.stat(nid)?.mode;
+            let mode = ImageWrapper::stat(self, nid)?.mode;
+            if (mode ^ before) & acl::PERMISSION_BITS != 0 {
+                return Ok(acl::after_chmod(&xattrs, mode).unwrap_or(xattrs));
+            }
+        }
         Ok(xattrs)
     }
 

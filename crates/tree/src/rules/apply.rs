@@ -91,7 +91,7 @@ impl RuleEffects {
             (Some(mode), kind) => mode.apply(inode.mode, matches!(kind, Kind::Dir)),
         };
         let Inode { mtime, xattrs, handling, recipe, .. } = inode;
-        tree.set_meta(ino, InodeAttributes { mode, uid, gid, mtime: self.mtime.unwrap_or(mtime), xattrs });
+        tree.change_meta(ino, InodeAttributes { mode, uid, gid, mtime: self.mtime.unwrap_or(mtime), xattrs });
         tree.set_storing(ino, handling.then(self.handling), recipe.then(self.recipe));
         Ok(())
     }

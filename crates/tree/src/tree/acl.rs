@@ -36,6 +36,8 @@ pub fn is_name(name: &[u8]) -> bool {
 
 /// Permission bits in a mode of all but the owner.
 pub const SHARED_BITS: u16 = 0o077;
+/// Permission bits in a mode.
+pub const PERMISSION_BITS: u16 = 0o777;
 /// All mode bits.
 const ALL_BITS: u16 = 0o7777;
 
@@ -55,6 +57,30 @@ pub fn kept_mode_bits(before: &XattrSet, after: &XattrSet) -> u16 {
 /// Returns the ACL of a file; of several, which a set not yet in a tree may have, the last one counts.
 pub fn access_list(set: &XattrSet) -> Option<&[u8]> {
     set.iter().rfind(|(name, _)| **name == *ACCESS).map(|(_, value)| &**value)
+}
+
+/// Returns the attributes of an inode after a change of its mode; `None` if they do not change. As `posix_acl_chmod` of Linux
+/// does it: the permissions of the group are those of the mask, if there is one.
+pub fn after_chmod(set: &XattrSet, mode: u16) -> Option<XattrSet> {
+    let mut list = access_list(set).filter(|list| defect(list).is_none())?.to_vec();
+    let (_, entries) = list.split_at_mut_checked(4)?;
+    let (entries, _) = entries.as_chunks_mut::<8>();
+    let tag_of = |entry: &[u8; 8]| u16::from_le_bytes([entry[0], entry[1]]);
+    let has_mask = entries.iter().any(|entry| tag_of(entry) == tag::MASK);
+    for entry in entries {
+        let bits = match tag_of(entry) {
+            tag::USER_OBJ => mode >> 6,
+            tag::MASK => mode >> 3,
+            tag::GROUP_OBJ if !has_mask => mode >> 3,
+            tag::OTHER => mode,
+            _ => continue,
+        };
+        [entry[2], entry[3]] = (bits & PERMISSIONS).to_le_bytes();
+    }
+    let mut changed = set.clone();
+    changed.retain(|(name, _)| **name != *ACCESS);
+    changed.push((ACCESS.into(), list.into()));
+    Some(changed)
 }
 
 /// Returns all mode bits without those that an ACL denies to the group or to anybody it names.
@@ -201,6 +227,27 @@ mod tests {
         assert_eq!((kept_mode_bits(&none, &none), kept_mode_bits(&none, &list)), (0o7777, 0o7777));
         let default = vec![(DEFAULT.into(), with_mask(0, 6).into())];
         assert_eq!(kept_mode_bits(&default, &none), 0o7777, "a default ACL says nothing of the directory itself");
+    }
+
+    #[test]
+    fn a_new_mode_changes_the_acl_as_chmod_does() {
+        let masked = |owner, mask, other| {
+            acl(2, &[(1, owner, NO_ID), (2, 6, 7), (4, 5, NO_ID), (16, mask, NO_ID), (32, other, NO_ID)])
+        };
+        let plain = |owner, group, other| acl(2, &[(1, owner, NO_ID), (4, group, NO_ID), (32, other, NO_ID)]);
+        for (before, mode, after) in [
+            (masked(7, 7, 5), 0o750, Some(masked(7, 5, 0))),
+            (masked(7, 7, 5), 0o4700, Some(masked(7, 0, 0))),
+            (masked(6, 4, 4), 0o664, Some(masked(6, 6, 4))),
+            (plain(7, 5, 5), 0o640, Some(plain(6, 4, 0))),
+            (b"damaged".to_vec(), 0o640, None),
+        ] {
+            let other = || (b"user.x".as_slice().into(), b"1".as_slice().into());
+            let set = vec![(ACCESS.into(), before.clone().into()), other()];
+            let expected = after.map(|list| vec![other(), (ACCESS.into(), list.into())]);
+            assert_eq!(after_chmod(&set, mode), expected, "{mode:o}");
+        }
+        assert_eq!(after_chmod(&vec![(DEFAULT.into(), plain(7, 5, 5).into())], 0o640), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::acl;
 use super::hot::HotInodes;
 use super::inodes::InodeStore;
 use super::{
@@ -73,6 +74,23 @@ impl Tree {
     /// Changes the attributes of an inode.
     pub fn set_meta(&mut self, ino: Ino, meta: InodeAttributes) {
         self.inodes.set_meta(ino, meta);
+    }
+
+    /// Changes the attributes of an inode as chmod(2) does: an ACL gets the permissions of a new mode. Linux asks the ACL for
+    /// those of the group and of others, so otherwise the new mode would change nothing for them.
+    pub fn change_meta(&mut self, ino: Ino, mut meta: InodeAttributes) {
+        if (meta.mode ^ self.meta(ino).mode) & acl::PERMISSION_BITS != 0 {
+            meta.xattrs = self.xattrs_after_chmod(meta.xattrs, meta.mode);
+        }
+        self.set_meta(ino, meta);
+    }
+
+    /// Returns the set that a change of the mode makes of another one.
+    pub fn xattrs_after_chmod(&mut self, xattrs: XattrId, mode: u16) -> XattrId {
+        match acl::after_chmod(self.xattrs.get(xattrs), mode) {
+            Some(set) => self.xattrs.intern(set),
+            None => xattrs,
+        }
     }
 
     /// Returns the attributes of an inode.

@@ -81,10 +81,10 @@ impl FsConfig {
         }
         for (ino, PathAttributes { uid, gid, mode, capabilities }) in found {
             let before = tree.meta(ino);
-            tree.set_meta(ino, InodeAttributes { uid, gid, mode, ..before });
+            tree.change_meta(ino, InodeAttributes { uid, gid, mode, ..before });
             // Android's list has a 0 for programs without capabilities.
             if with_capabilities && capabilities != 0 {
-                let mut set = tree.xattrs.get(before.xattrs).clone();
+                let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();
                 set.retain(|(name, _)| **name != *capability::NAME);
                 set.push((capability::NAME.into(), capability::effective(capabilities).into()));
                 let set = tree.xattrs.intern(set);

@@ -63,7 +63,7 @@ impl TreeTransform {
             let inode = tree.inode(ino);
             if inode.links > 0 {
                 let meta = self.change(&inode).map_err(|why| Error::limit(tree.path_of(ino), why))?;
-                tree.set_meta(ino, meta);
+                tree.change_meta(ino, meta);
             }
         }
         Ok(())

@@ -191,7 +191,8 @@ impl TarWriter<'_, '_, '_> {
     fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
         if stat.nlink > 1 && stat.kind != FileType::Dir && self.options.hard_links {
             if let Some(first) = self.names.get(&nid) {
-                let mode = stat.mode;
+                // As in the member of the first name: some programs give the file the mode of its last one.
+                let mode = mode_without_acl(self.image, nid, stat)?;
                 let xattrs = &XattrSet::new();
                 let member = TarMember { path, stat, mode, xattrs, hard_link: Some(first), regions: None };
                 return add_header(&mut self.batches, &mut self.header, &member);
@@ -282,7 +283,7 @@ pub fn member_header(image: &dyn Image, path: &[u8], nid: Nid, first_path: Optio
         return Err(Error::Unsupported(format!("{}: a tar archive holds no sockets", path.escape_ascii())));
     }
     let (xattrs, mode) = match first_path {
-        Some(_) => (XattrSet::new(), stat.mode),
+        Some(_) => (XattrSet::new(), mode_without_acl(image, nid, &stat)?),
         None => member_attributes(image, nid, &stat, true)?,
     };
     let name = member_path(path, &stat);
