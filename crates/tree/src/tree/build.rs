@@ -163,8 +163,7 @@ impl Tree {
         if self.is_gone(target) {
             return Err(Error::Misuse(format!("`{}`: its link target no longer has a name", name.escape_ascii())));
         }
-        let old = self.child(dir, name)?;
-        match old {
+        match self.child(dir, name)? {
             // The name is right already.
             Some(old) if old == target => return Ok(()),
             Some(_) if conflict == ConflictPolicy::Refuse => {
@@ -174,7 +173,9 @@ impl Tree {
         }
         // Before the old entry is removed: it may be a directory that holds the target's only other name.
         self.inodes.set_links(target, self.inodes.links(target) + 1);
-        if let Some(old) = old {
+        // AUFS made all marks names of one inode.
+        self.apply_mark(dir, name)?;
+        if let Some(old) = self.child(dir, name)? {
             self.unlink(old)?;
         }
         self.insert(dir, name, target);

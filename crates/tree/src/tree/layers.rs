@@ -214,6 +214,27 @@ mod tests {
         assert!(tree.lookup(b"gone").is_none(), "looking for a target makes no directories");
     }
 
+    /// As AUFS made them: all names of one inode.
+    #[test]
+    fn a_mark_may_be_another_name_of_a_mark() {
+        for whiteouts in [WhiteoutPolicy::Strip, WhiteoutPolicy::Overlay] {
+            let mut tree = Tree::default();
+            tree.begin_layer(whiteouts);
+            ["a", "b", "d/old", "kept"].iter().for_each(|line| add(&mut tree, line));
+            tree.begin_layer(whiteouts);
+            add(&mut tree, ".wh.a");
+            let mark = tree.lookup(b".wh.a").unwrap();
+            for path in [&b".wh.b"[..], b"d/.wh..wh..opq"] {
+                let (dir, name) = tree.parent_of(path, PLAIN).unwrap().unwrap();
+                tree.link(dir, name, mark, ConflictPolicy::Replace).unwrap();
+            }
+            whiteouts.apply(&mut tree).unwrap();
+            let is_gone = |path: &[u8]| tree.lookup(path).is_none_or(|ino| tree.inode(ino).kind.is_whiteout());
+            assert!(is_gone(b"a") && is_gone(b"b") && is_gone(b"d/old"), "{whiteouts:?}");
+            assert!(!is_gone(b"d") && !is_gone(b"kept"), "{whiteouts:?}");
+        }
+    }
+
     #[test]
     fn marks_hide_what_earlier_layers_have() {
         let lower: &[&str] = &["d/old", "d/both", "gone", "e/old"];

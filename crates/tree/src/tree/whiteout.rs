@@ -25,6 +25,8 @@ pub enum WhiteoutPolicy {
 pub const WHITEOUT_PREFIX: &[u8] = b".wh.";
 /// Attribute that overlayfs has for a directory that hides those of lower layers; its value is `y`.
 pub const OPAQUE_XATTR: &[u8] = b"trusted.overlay.opaque";
+/// Prefixes of attributes of overlayfs: the second is that of mounts with the option `userxattr`, which users make.
+const OVERLAY_PREFIXES: [&[u8]; 2] = [b"trusted.overlay.", b"user.overlay."];
 /// Attribute of a directory that may have whiteouts. Without it, overlayfs lists a directory that only one layer has as
 /// it is, with the names that its whiteouts delete. Any value will do: an empty one means that the origin is unknown.
 pub const ORIGIN_XATTR: &[u8] = b"trusted.overlay.origin";
@@ -89,7 +91,8 @@ fn hide_lower(tree: &mut Tree, dir: Ino, name: &[u8], mark: InodeAttributes) -> 
 impl Tree {
     /// Returns true for the attributes of a directory that hides those of lower layers.
     pub(super) fn is_opaque(&self, xattrs: XattrId) -> bool {
-        self.xattrs.get(xattrs).iter().any(|(name, value)| **name == *OPAQUE_XATTR && **value == *b"y")
+        let is_name = |name: &[u8]| OVERLAY_PREFIXES.iter().any(|prefix| name.strip_prefix(*prefix) == Some(b"opaque"));
+        self.xattrs.get(xattrs).iter().any(|(name, value)| is_name(name) && **value == *b"y")
     }
 }
 
@@ -115,7 +118,7 @@ fn strip_overlay(tree: &mut Tree) -> Result<()> {
         names.iter().try_for_each(|name| tree.remove(ino, name).map(drop))?;
         let mut set = tree.xattrs.get(tree.meta(ino).xattrs).clone();
         let before = set.len();
-        set.retain(|(name, _)| !name.starts_with(b"trusted.overlay."));
+        set.retain(|(name, _)| !OVERLAY_PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
         if set.len() < before {
             let set = tree.xattrs.intern(set);
             tree.set_xattrs(ino, set);
@@ -248,10 +251,13 @@ mod tests {
     #[test]
     fn opaque_directories_hide_what_lower_layers_have() {
         let file = || Kind::File { size: 0, data: FileData::Empty };
-        for layers in [false, true] {
+        let names_of_attribute = [OPAQUE_XATTR, b"user.overlay.opaque"];
+        for (layers, attribute) in
+            [false, true].into_iter().flat_map(|layers| names_of_attribute.map(|name| (layers, name)))
+        {
             let mut tree = Tree::default();
             let plain = InodeAttributes::IMPLICIT_DIR;
-            let opaque = tree.xattrs.intern(vec![(OPAQUE_XATTR.into(), b"y"[..].into())]);
+            let opaque = tree.xattrs.intern(vec![(attribute.into(), b"y"[..].into())]);
             for (name, attrs) in [("lower", plain), ("upper", InodeAttributes { xattrs: opaque, ..plain })] {
                 if layers {
                     tree.begin_layer(WhiteoutPolicy::Keep);
