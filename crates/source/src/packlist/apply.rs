@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::data::DataBytes;
-use super::include::IncludeTarget;
+use super::include::{IncludeTarget, kept_entry};
 use super::{ContentLocation, DescribedLines, LineAttrs, ListItem, NodeType, host_path};
 use crate::Contents;
 use crate::dir::{self, Options, SingleFile, SingleFiles};
@@ -78,7 +78,7 @@ impl<'a> ListApplier<'a> {
         match item {
             ListItem::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
             ListItem::Link { path, target } => {
-                if let Some(path) = self.begin(&path, line)? {
+                if let Some(path) = self.begin(&path, false, line)? {
                     self.links.insert(path, (target, line));
                 }
                 Ok(())
@@ -95,11 +95,18 @@ impl<'a> ListApplier<'a> {
                     Err(error) => return Err(error),
                 };
                 let meta = attrs.over(self.tree.meta(ino));
-                self.tree.set_meta(ino, meta);
+                self.tree.change_meta(ino, meta);
                 Ok(())
             }
             ListItem::Xattr { path, name, value } => {
-                let ino = self.existing(&path)?;
+                let ino = match self.existing(&path) {
+                    Ok(ino) => ino,
+                    Err(error) if self.options.on_error == OnError::Skip => {
+                        self.left_out.push(error);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                };
                 let meta = self.tree.meta(ino);
                 let mut set = self.tree.xattrs.get(meta.xattrs).clone();
                 set.push((name.into(), value.into()));
@@ -112,10 +119,22 @@ impl<'a> ListApplier<'a> {
                 if !path.is_empty() && self.options.exclude.covers(&path, true) {
                     return Ok(());
                 }
-                let at = self.directory(&path)?;
+                let existing = self.tree.lookup(&path);
+                if self.options.keep_existing && existing.is_some_and(|ino| !self.tree.is_dir(ino)) {
+                    // It stays, so nothing can be put in it.
+                    return self.keeps(&path).map(drop);
+                }
+                let at = self.directory(&path, include.whole)?;
                 let from = host_path(&self.dir, &include.from);
-                let hosted = &mut self.hosted;
-                let place = IncludeTarget { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time, hosted };
+                let place = IncludeTarget {
+                    tree: self.tree,
+                    at,
+                    path: &path,
+                    keeps_attributes: self.options.keep_existing && existing.is_some(),
+                    attrs: &attrs,
+                    time: self.time,
+                    hosted: &mut self.hosted,
+                };
                 let left_out = include.apply(from, self.options, place)?;
                 self.left_out.extend(left_out);
                 Ok(())
@@ -140,14 +159,19 @@ impl<'a> ListApplier<'a> {
         self.link_to(path, found.ok_or_else(why)?)
     }
 
-    /// Records that a line describes a path; a second time is an error.
-    fn describe(&mut self, path: &[u8], line: u32) -> Result<Vec<u8>> {
+    /// Records that a line describes a path; a second time is an error, and so is anything but a directory where an earlier
+    /// line has put entries.
+    fn describe(&mut self, path: &[u8], is_dir: bool, line: u32) -> Result<Vec<u8>> {
         let path = normal_path(path);
-        match self.described.insert(path.clone(), line) {
-            None => Ok(path),
-            Some(first) => {
-                Err(Error::limit(path_of(&[b"/", &path[..]].concat()), format!("line {first} already describes it")))
-            }
+        let refuse = |why: String| Err(Error::limit(path_of(&[b"/", &path[..]].concat()), why));
+        if let Some(first) = self.described.insert(path.clone(), line) {
+            return refuse(format!("line {first} already describes it"));
+        }
+        let below = [&path[..], b"/"].concat();
+        let next = self.described.range(below.clone()..).next().filter(|(inside, _)| inside.starts_with(&below));
+        match next {
+            Some((_, first)) if !is_dir => refuse(format!("line {first} describes an entry in it")),
+            _ => Ok(path),
         }
     }
 
@@ -167,12 +191,14 @@ impl<'a> ListApplier<'a> {
         self.tree.lookup(parent).is_some()
     }
 
-    /// Returns the directory at `path`, creating it if needed.
-    fn directory(&mut self, path: &[u8]) -> Result<Ino> {
+    /// Returns the directory at `path`, creating it if needed; `replaces` says whether it may take the place of something
+    /// else.
+    fn directory(&mut self, path: &[u8], replaces: bool) -> Result<Ino> {
         let implicit = self.implicit();
         let Some((dir, name)) = self.tree.parent_of(path, implicit)? else { return Ok(ROOT) };
         match self.tree.lookup(path) {
             Some(ino) if self.tree.is_dir(ino) => Ok(ino),
+            Some(_) if !replaces => Err(Error::limit(path_of(path), "it is not a directory, so nothing can be in it")),
             _ => self.tree.add(dir, name, implicit, Kind::Dir, ConflictPolicy::Replace),
         }
     }
@@ -205,7 +231,7 @@ impl<'a> ListApplier<'a> {
         if path.is_empty() || self.led_to.contains(path) || self.tree.lookup(path).is_none() {
             return Ok(false);
         }
-        let error = Error::limit(path_of(path), "an earlier source or line has this entry, which is kept");
+        let error = kept_entry(path);
         match self.options.on_error {
             OnError::Stop => return Err(error),
             OnError::Skip => self.left_out.push(error),
@@ -214,12 +240,13 @@ impl<'a> ListApplier<'a> {
     }
 
     /// Begins with an entry that a line describes; `None` if the tree keeps the one that it has.
-    fn begin(&mut self, path: &[u8], line: u32) -> Result<Option<Vec<u8>>> {
-        if self.keeps(&normal_path(path))? { Ok(None) } else { self.describe(path, line).map(Some) }
+    fn begin(&mut self, path: &[u8], is_dir: bool, line: u32) -> Result<Option<Vec<u8>>> {
+        if self.keeps(&normal_path(path))? { Ok(None) } else { self.describe(path, is_dir, line).map(Some) }
     }
 
     fn node(&mut self, path: &[u8], attrs: &LineAttrs, node: NodeType, line: u32) -> Result<()> {
-        let Some(path) = self.begin(path, line)? else { return Ok(()) };
+        let is_dir = matches!(node, NodeType::Dir);
+        let Some(path) = self.begin(path, is_dir, line)? else { return Ok(()) };
         let mut base = self.implicit();
         let kind = match node {
             NodeType::Dir => Kind::Dir,
@@ -264,7 +291,7 @@ impl<'a> ListApplier<'a> {
     }
 
     fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::LinkPolicy, line: u32) -> Result<()> {
-        let Some(path) = self.begin(path, line)? else { return Ok(()) };
+        let Some(path) = self.begin(path, false, line)? else { return Ok(()) };
         let SingleFile { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
         // A later line may have replaced all names so far.
         if let Some(first) = self.hosted.get(&id).copied().filter(|first| !self.tree.is_gone(*first)) {
@@ -277,7 +304,7 @@ impl<'a> ListApplier<'a> {
     }
 
     fn dir_like(&mut self, path: &[u8], from: &[u8], line: u32) -> Result<()> {
-        let Some(path) = self.begin(path, line)? else { return Ok(()) };
+        let Some(path) = self.begin(path, true, line)? else { return Ok(()) };
         let from = host_path(&self.dir, from);
         let SingleFile { meta, kind, .. } = self.singles.find_any(self.tree, &from, dir::LinkPolicy::Follow)?;
         match kind {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::LineAttrs;
 use crate::ExcludeRules;
 use crate::dir::{Dir, Options};
-use crate::tree::{ConflictPolicy, Ino, InodeAttributes, ROOT, Time, push_name};
-use crate::{Error, Result, Tree};
+use crate::tree::{ConflictPolicy, Ino, InodeAttributes, ROOT, Time, path_of, push_name};
+use crate::{Error, OnError, Result, Tree};
 
 /// Selection of entries to add.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct DirInclude {
     pub(super) keep_time: bool,
     pub(super) recursive: bool,
     /// True to add the directory itself too, not only its entries.
-    whole: bool,
+    pub(super) whole: bool,
 }
 
 /// Checks a letter of find's `-type`.
@@ -87,13 +87,26 @@ impl DirInclude {
         let mut path = place.path.to_vec();
         let exclude = &options.exclude;
         let ids = dir.take_found().into_iter().map(|(id, ino)| (ino, id)).collect();
-        let mut graft = TreeGraft { include: self, patterns, exclude, from: &found, place, ids, links: HashMap::new() };
-        if self.whole {
+        let keeps_existing = options.keep_existing.then_some(options.on_error);
+        let mut graft = TreeGraft {
+            include: self,
+            patterns,
+            exclude,
+            keeps_existing,
+            from: &found,
+            place,
+            ids,
+            links: HashMap::new(),
+            left_out: Vec::new(),
+        };
+        if self.whole && !graft.place.keeps_attributes {
             let meta = graft.meta(ROOT);
             graft.place.tree.set_meta(at, meta);
         }
         graft.fill(ROOT, at, &mut path)?;
-        Ok(dir.take_left_out())
+        let mut left_out = graft.left_out;
+        left_out.extend(dir.take_left_out());
+        Ok(left_out)
     }
 }
 
@@ -105,6 +118,8 @@ pub(super) struct IncludeTarget<'p> {
     pub(super) at: Ino,
     /// Path of that directory.
     pub(super) path: &'p [u8],
+    /// True if that directory keeps the attributes that it has.
+    pub(super) keeps_attributes: bool,
     /// Attributes for all of them.
     pub(super) attrs: &'p LineAttrs,
     /// Time for all of them, unless theirs is kept.
@@ -119,17 +134,26 @@ struct IncludePatterns {
     paths: ExcludeRules,
 }
 
+/// Returns the error for an entry that is left out because there is one already.
+pub(super) fn kept_entry(path: &[u8]) -> Error {
+    Error::limit(path_of(path), "an earlier source or line has this entry, which is kept")
+}
+
 /// Copies one tree into another.
 struct TreeGraft<'g> {
     include: &'g DirInclude,
     patterns: IncludePatterns,
     exclude: &'g ExcludeRules,
+    /// Whether entries that are there already stay, and what to do with those that do not come for that reason.
+    keeps_existing: Option<OnError>,
     from: &'g Tree,
     place: IncludeTarget<'g>,
     /// Device and inode numbers of files in `from`.
     ids: HashMap<Ino, (u64, u64)>,
     /// Files with several names that have got attributes of the line.
     links: HashMap<Ino, Ino>,
+    /// Entries that did not come.
+    left_out: Vec<Error>,
 }
 
 impl TreeGraft<'_> {
@@ -148,8 +172,11 @@ impl TreeGraft<'_> {
             if self.exclude.matches(path, is_dir) {
                 continue;
             }
-            let placed =
-                if self.takes(ino, path) { Some(self.copy(ino, to, name)?) } else { self.existing_dir(to, name) };
+            let placed = match self.takes(ino, path) {
+                true if self.keeps(is_dir, to, name, path)? => self.existing_dir(to, name),
+                true => Some(self.copy(ino, to, name)?),
+                false => self.existing_dir(to, name),
+            };
             if let (Some(placed), true, true) = (placed, is_dir, self.include.recursive) {
                 stack.push((tree.entries(ino), placed, path.len()));
             }
@@ -162,6 +189,22 @@ impl TreeGraft<'_> {
         let kind = self.from.inode(ino).kind.letter();
         let fits = |patterns: &ExcludeRules| patterns.is_empty() || patterns.matches(path, false);
         (types.is_empty() || types.contains(&kind)) && fits(&self.patterns.names) && fits(&self.patterns.paths)
+    }
+
+    /// Returns true if the entry of a name stays that is there already. Two directories are merged, with the attributes of the
+    /// first.
+    fn keeps(&mut self, is_dir: bool, to: Ino, name: &[u8], path: &[u8]) -> Result<bool> {
+        let Some(on_error) = self.keeps_existing else { return Ok(false) };
+        let Some(old) = self.place.tree.dir(to).and_then(|entries| entries.get(name)) else { return Ok(false) };
+        if is_dir && self.place.tree.is_dir(old) {
+            return Ok(true);
+        }
+        let error = kept_entry(path);
+        match on_error {
+            OnError::Stop => return Err(error),
+            OnError::Skip => self.left_out.push(error),
+        }
+        Ok(true)
     }
 
     /// A directory that is not selected is still entered if the tree has one of its name.
@@ -195,8 +238,13 @@ impl TreeGraft<'_> {
 
     fn meta(&mut self, ino: Ino) -> InodeAttributes {
         let meta = self.from.meta(ino);
-        let xattrs = self.place.tree.xattrs.intern(self.from.xattrs.get(meta.xattrs).clone());
+        let tree = &mut self.place.tree;
+        let xattrs = tree.xattrs.intern(self.from.xattrs.get(meta.xattrs).clone());
         let mtime = if self.include.keep_time { meta.mtime } else { self.place.time };
-        self.place.attrs.over(InodeAttributes { xattrs, mtime, ..meta })
+        let mut changed = self.place.attrs.over(InodeAttributes { xattrs, mtime, ..meta });
+        if changed.mode != meta.mode {
+            changed.xattrs = tree.xattrs_after_chmod(changed.xattrs, changed.mode);
+        }
+        changed
     }
 }

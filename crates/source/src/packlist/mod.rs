@@ -4,7 +4,7 @@
 //! Two kinds of lines are understood, recognised by their first word: those of gensquashfs's pack
 //! file begin with a keyword, those of mksquashfs's pseudo files with a path.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -219,5 +219,5 @@ fn host_path(dir: &Path, name: &[u8]) -> PathBuf {
     dir.join(packfs_blocks::system::os_str(name))
 }
 
-/// Line on which each path was described, to find duplicates.
-type DescribedLines = HashMap<Vec<u8>, u32>;
+/// Line on which each path was described, to find duplicates and entries below others.
+type DescribedLines = BTreeMap<Vec<u8>, u32>;

@@ -196,10 +196,10 @@ fn lists_replace_existing_entries_and_links_to_them() {
 #[test]
 fn a_file_is_added_again_after_its_name_was_replaced() {
     let dir = place();
-    let tree = scan(dir.path(), "/d/a l hi\nnod /d 0600 0 0 c 1 3\n/b l hi\n/c l hi").unwrap();
+    let tree = scan(dir.path(), "/d/a l hi\ntree /d/a inc\n/b l hi\n/c l hi").unwrap();
     let found = snapshot_tree(&tree).unwrap();
     let hi = blake3::hash(b"hi\n").to_hex().to_string();
-    assert_eq!((found["d"].kind, &found["b"].hash, &found["c"].hash), ('c', &hi, &hi));
+    assert_eq!((found["d/a"].kind, &found["b"].hash, &found["c"].hash), ('d', &hi, &hi));
     assert_eq!(tree.lookup(b"b"), tree.lookup(b"c"));
 }
 
@@ -299,6 +299,52 @@ fn existing_entries_are_kept_if_asked() {
 }
 
 #[test]
+fn existing_entries_are_kept_from_whole_directories() {
+    let dir = place();
+    let below = "dir /a 0700 1 1\ncontent /a/f 0600 2 2 \"x\"\ndir /a/sub 0711 3 3\npipe /a/sub/p 0600 4 4\n";
+    fs::create_dir_all(dir.path().join("more/sub")).unwrap();
+    for name in ["f", "g", "sub/q", "sub/p"] {
+        fs::write(dir.path().join("more").join(name), "other").unwrap();
+    }
+    for line in ["tree /a more", "glob /a 0644 9 9 more"] {
+        for on_error in [OnError::Skip, OnError::Stop] {
+            let mut tree = scan(dir.path(), below).unwrap();
+            fs::write(dir.path().join("list"), line).unwrap();
+            let options = Options { keep_existing: true, on_error, ..Options::default() };
+            let mut source = PackList::new(dir.path().join("list"), options, Time { secs: 77, nanos: 0 });
+            let result = source.scan(&mut tree, &mut NoStore);
+            if on_error == OnError::Stop {
+                assert!(result.unwrap_err().to_string().contains("which is kept"), "{line}");
+                continue;
+            }
+            let shown = show(&tree).join("\n");
+            for kept in
+                ["d0700 1:1 77 /a\n", "-0600 2:2 77 /a/f 1 bytes", "d0711 3:3 77 /a/sub\n", "p0600 4:4 77 /a/sub/p"]
+            {
+                assert!(shown.contains(kept), "{line}: {shown}");
+            }
+            assert!(shown.contains(" /a/g 5 bytes") && shown.contains(" /a/sub/q 5 bytes"), "{line}: {shown}");
+            assert_eq!(source.left_out().len(), 2, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_change_of_what_is_missing_is_left_out_if_asked() {
+    for line in ["mode /gone 0600", "owner /gone 1 1", "xattr /gone user.a=1"] {
+        for on_error in [OnError::Skip, OnError::Stop] {
+            let dir = place();
+            fs::write(dir.path().join("list"), line).unwrap();
+            let options = Options { on_error, ..Options::default() };
+            let mut source = PackList::new(dir.path().join("list"), options, Time { secs: 77, nanos: 0 });
+            let result = source.scan(&mut Tree::default(), &mut NoStore);
+            assert_eq!(result.is_ok(), on_error == OnError::Skip, "{line}");
+            assert_eq!(source.left_out().len(), usize::from(result.is_ok()), "{line}");
+        }
+    }
+}
+
+#[test]
 fn mistakes_are_located_with_the_expected_syntax() {
     let table = [
         ("dir /x 0755 0", "list:1: the gid is missing; expected: dir PATH MODE UID GID"),
@@ -312,6 +358,11 @@ fn mistakes_are_located_with_the_expected_syntax() {
         ("dir /x 0755 4294967296 0", "the uid must be a number in its range"),
         ("dir /a/../b 0755 0 0", "list:1: `..` cannot be a file name"),
         ("dir /x 0755 0 0\ndir x/ 0755 0 0", "list:2: /x: line 1 already describes it"),
+        ("pipe /d/p 0600 0 0\nslink /d 0777 0 0 e", "list:2: /d: line 1 describes an entry in it"),
+        ("pipe /d/p 0600 0 0\ncontent /d 0777 0 0 e", "list:2: /d: line 1 describes an entry in it"),
+        ("pipe /d/p 0600 0 0\nlink /d 0 0 0 /d/p", "list:2: /d: line 1 describes an entry in it"),
+        ("slink /b 0777 0 0 inc\nglob /b 0644 0 0 .", "list:2: b: it is not a directory, so nothing can be in it"),
+        ("pipe /b 0777 0 0\nglob /b 0644 0 0 .", "list:2: b: it is not a directory, so nothing can be in it"),
         ("file /x 0644 0 0 gone", "list:1: "),
         ("file /x 0644 0 0 inc", "inc: not a regular file"),
         ("file /gone 0644 0 0", "cannot find"),
