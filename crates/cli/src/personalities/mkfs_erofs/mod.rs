@@ -456,8 +456,8 @@ impl MkfsOptions {
         let wide = (self.extended.has("48bit") || self.extended.has("dot-omitted")).then_some((6, 15));
         let wide = wide.max(self.metabox.is_some().then_some((6, 17)));
         let prefixes = self.digest || self.out.has("--xattr-prefix");
-        let fragments = self.extended.has("fragments") || self.extended.has("all-fragments");
-        let beside = if fragments && !self.codecs.is_empty() { (6, 17) } else { (6, 4) };
+        let has_packed = ["fragments", "all-fragments", "compressed-dirs"].iter().any(|word| self.extended.has(word));
+        let beside = if has_packed && !self.codecs.is_empty() { (6, 17) } else { (6, 4) };
         let wide = wide.max(prefixes.then_some(beside));
         // Blocks that are smaller than a page of most machines.
         let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));

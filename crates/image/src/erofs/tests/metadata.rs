@@ -232,14 +232,16 @@ fn xattrs_of_all_kinds() {
     let prefixed = ErofsOptions { xattr_prefixes: prefixes, ..options("none", 4096) };
     let built = agrees(&spec, &prefixed, "prefixes");
     assert_eq!(built.summary.erofs().unwrap().kernel, "6.4");
-    let old =
-        ErofsOptions { features: Features::FRAGMENTS, target_kernel: "6.16".parse().unwrap(), ..prefixed.clone() };
-    let old = old.with(|build| build.codec = "lz4".parse().unwrap());
-    let image = built.image.with_extension("old");
-    let error = write(spec.tree().unwrap(), &image, &old).unwrap_err().to_string();
-    assert!(error.contains("beside fragments need Linux 6.17"), "{error}");
-    let beside = ErofsOptions { target_kernel: "6.17".parse().unwrap(), ..old };
-    assert_eq!(agrees(&spec, &beside, "prefixes beside fragments").summary.erofs().unwrap().kernel, "6.17");
+    for features in [Features::FRAGMENTS, Features::COMPRESSED_DIRS, Features::FRAGMENTS | Features::COMPRESSED_DIRS] {
+        let old = ErofsOptions { features, target_kernel: "6.16".parse().unwrap(), ..prefixed.clone() };
+        let old = old.with(|build| build.codec = "lz4".parse().unwrap());
+        let image = built.image.with_extension("old");
+        let error = write(spec.tree().unwrap(), &image, &old).unwrap_err().to_string();
+        assert!(error.contains("beside fragments or compressed-dirs need Linux 6.17"), "{features:?}: {error}");
+        let beside = ErofsOptions { target_kernel: "6.17".parse().unwrap(), ..old };
+        let built = agrees(&spec, &beside, &format!("prefixes beside {features:?}"));
+        assert_eq!(built.summary.erofs().unwrap().kernel, "6.17");
+    }
     let unused = ErofsOptions { xattr_prefixes: vec![b"user.other.".as_slice().into()], ..options("none", 4096) };
     assert_eq!(agrees(&spec, &unused, "prefixes that no name has").summary.erofs().unwrap().kernel, "5.4");
 }

@@ -63,7 +63,9 @@ pub(crate) fn write(
     // Shared attributes have to lie within the first 2^32 blocks.
     let share_above = if far && !has_metabox { Some(u32::MAX) } else { options.xattr_share };
     let xattrs = EncodedXattrs::encode(options, tree, share_above)?;
-    head.check(xattrs.uses_prefixes(), data.packed.is_some() && !has_metabox)?;
+    // Directories come to the packed inode only below.
+    let has_packed = data.packed.is_some() || options.features.contains(Features::COMPRESSED_DIRS);
+    head.check(xattrs.uses_prefixes(), has_packed && !has_metabox)?;
     let epoch = epoch(options, tree, census);
     let uses = UsedFeatures::default();
     let mut parts = MetadataBuilder { tools, lanes, options, tree, xattrs: &xattrs, epoch, far, uses, serial: 0 };

@@ -137,7 +137,9 @@ impl<'a> ImageHead<'a> {
         let target = self.options.target_kernel;
         let since = Feature::PlainXattrPrefixes.since();
         if uses_prefixes && has_packed && target < since {
-            let why = format!("prefixes of xattr names beside fragments need Linux {since}: leave out one of them");
+            let why = format!(
+                "prefixes of xattr names beside fragments or compressed-dirs need Linux {since}: leave out one of them"
+            );
             return Err(Error::option(TARGET_KERNEL, target, why));
         }
         Ok(())
