@@ -126,13 +126,16 @@ impl ErofsReader {
         let (stored, algorithm, is_partial) = match extent.data {
             PieceStorage::Hole => return Ok(Some(ExtentStorage::Hole)),
             PieceStorage::Fragment(at) => return Ok(Some(ExtentStorage::Packed(at))),
-            // The bytes of a rotated cluster are in their order if the cluster begins with a block of the file.
-            PieceStorage::Plain { rotated: true, .. }
-                if !extent.logical.is_multiple_of(self.superblock.block_size.into()) =>
+            // The bytes of a rotated cluster are in their order if it is one block, which begins with a block of the file.
+            PieceStorage::Plain { stored, rotated: true }
+                if stored.len > self.superblock.block_size.into()
+                    || !extent.logical.is_multiple_of(self.superblock.block_size.into()) =>
             {
                 return Ok(None);
             }
             PieceStorage::Plain { stored, .. } => (stored, None, false),
+            // The new image says that all streams end where their clusters end.
+            PieceStorage::Packed { algorithm, .. } if !self.is_padded(algorithm) => return Ok(None),
             PieceStorage::Packed { stored, algorithm, partial } => (stored, Some(algorithm), partial),
         };
         if let StoredPosition::Meta(_) = stored.place {

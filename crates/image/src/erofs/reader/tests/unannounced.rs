@@ -74,6 +74,12 @@ fn lz4_at_the_beginnings_of_clusters_is_a_note() {
             .unwrap();
     }
     compare(&image, &changed, "start of their clusters");
+    let stays = |bytes: &[u8]| {
+        let reader = open(bytes).unwrap();
+        let entries = reader.read_dir(reader.root()).unwrap();
+        entries.iter().filter(|entry| reader.staying_data(entry.nid).unwrap().is_some()).count()
+    };
+    assert_eq!((stays(&image), stays(&changed)), (3, 0), "no new image can say that its clusters are like these");
     let reader = open(&changed).unwrap();
     let compression = &reader.superblock().compression;
     assert!(matches!(compression[..], [ErofsCompression::Lz4 { max_distance: 65_535, max_cluster_blocks: 1 }]));
