@@ -12,12 +12,14 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::Image;
+use crate::ReadAt;
 use crate::erofs::format::{self, Incompat, Layout, algorithm};
 use crate::erofs::reader::data::InodeData;
 use crate::erofs::reader::inode::Inode;
 use crate::erofs::reader::map::tests::write::{Form, Listed, Shape, write};
 use crate::erofs::reader::{ErofsReader, ReadOptions};
 use crate::image::Nid;
+use crate::source::{ExtentStorage, StayingData, StoredExtent};
 use crate::testing::{Mount, Node, Piece, Spec, can_mount, skipped};
 
 const BLOCK: usize = 4096;
@@ -196,7 +198,8 @@ fn cases() -> Vec<(&'static str, Handmade)> {
 #[test]
 fn files_that_mkfs_never_makes_are_read() {
     for (what, Handmade { image, content }) in cases() {
-        let reader = ErofsReader::open(Arc::new(image), ReadOptions::default()).unwrap();
+        let image: Arc<dyn ReadAt> = Arc::new(image);
+        let reader = ErofsReader::open(Arc::clone(&image), ReadOptions::default()).unwrap();
         let nid = crate::sink::lookup(&reader, b"f").unwrap().unwrap();
         let mut whole = vec![1; content.len() + 9];
         let got = reader.read_at(nid, &mut whole, 0).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -213,6 +216,18 @@ fn files_that_mkfs_never_makes_are_read() {
             end += extent.len;
         }
         assert_eq!(end, content.len() as u64, "{what}");
+        // Another image may refer to plain clusters only if their bytes are in order.
+        let staying = reader.staying_data(nid).unwrap();
+        let Some(StayingData::Extents(extents)) = staying else { continue };
+        let mut at = 0;
+        for StoredExtent { len, storage } in extents {
+            if let ExtentStorage::Cluster { start, algorithm: None, .. } = storage {
+                let mut stored = vec![0; len as usize];
+                image.read_exact_at(&mut stored, start).unwrap();
+                assert!(stored == content[at..at + stored.len()], "{what}: stored at byte {start}");
+            }
+            at += len as usize;
+        }
     }
 }
 

@@ -304,9 +304,8 @@ impl<'a> InodeWriter<'a> {
         match self.compact(fields, payload.size) {
             Some(mtime) => out.extend_from_slice(head.compact(fields, mtime).as_bytes()),
             None => {
-                // A hole has all bits of an address set, here 48 of them.
-                let is_hole = payload.data == address(None) && self.options.features.contains(Features::BITS_48);
-                out.extend_from_slice(head.extended(fields, is_hole).as_bytes());
+                let has_wide_addresses = self.options.features.contains(Features::BITS_48);
+                out.extend_from_slice(head.extended(fields, has_wide_addresses).as_bytes());
             }
         }
         fields.xattrs.put(out);
@@ -366,12 +365,12 @@ impl InodeHead {
         }
     }
 
-    fn extended(&self, fields: &InodeFields<'_>, is_hole: bool) -> ExtendedInode {
+    fn extended(&self, fields: &InodeFields<'_>, has_wide_addresses: bool) -> ExtendedInode {
         ExtendedInode {
             i_format: (self.layout | inode_format::EXTENDED).into(),
             i_xattr_icount: self.xattr_count.into(),
             i_mode: fields.mode.into(),
-            i_nb: if is_hole { u16::MAX } else { high(self.data) }.into(),
+            i_nb: if has_wide_addresses { high(self.data) } else { 0 }.into(),
             i_size: self.size.into(),
             i_u: low(self.data).into(),
             i_ino: self.serial.into(),

@@ -1,7 +1,7 @@
 //! The data of an inode: the fields that locate it, and what of it follows the inode.
 
 use super::index::FileIndex;
-use crate::erofs::format::{Incompat, Layout, NO_BLOCK, chunk_format};
+use crate::erofs::format::{Incompat, Layout, chunk_format};
 use crate::erofs::writer::options::ErofsOptions;
 use crate::erofs::writer::stored::data::StoredData;
 use crate::erofs::writer::stored::file::{DataView, StoredFile};
@@ -154,9 +154,9 @@ pub(crate) fn hole<'a>(size: u64, options: &ErofsOptions) -> (u64, FollowingData
     (u64::from(bits - block_bits), FollowingData::Holes(count))
 }
 
-/// Returns the address of a block, or that of no block in 32 bits.
+/// Returns the address of a block, or that of no block, which has all 48 bits set. Of it, narrow fields take the lower 32.
 pub(crate) fn address(block: Option<u64>) -> u64 {
-    block.unwrap_or(NO_BLOCK.into())
+    block.unwrap_or((1 << 48) - 1)
 }
 
 pub(crate) fn low(address: u64) -> u32 {
@@ -166,4 +166,21 @@ pub(crate) fn low(address: u64) -> u32 {
 /// Returns bits 32 to 47 of an address; they are 0 unless the image has addresses of 48 bits.
 pub(crate) fn high(address: u64) -> u16 {
     u16::try_from(address >> 32).expect("checked when the data had its length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_no_block_has_all_bits_of_an_address() {
+        for (block, parts) in [
+            (None, (u16::MAX, u32::MAX)),
+            (Some(0), (0, 0)),
+            (Some(0xffff_ffff), (0, u32::MAX)),
+            (Some(1 << 32), (1, 0)),
+        ] {
+            assert_eq!((high(address(block)), low(address(block))), parts, "{block:?}");
+        }
+    }
 }
