@@ -1,7 +1,7 @@
 //! The conductor of an extraction: follows the walk, makes the directories, passes everything else
 //! to the workers, and finishes with the steps that must wait for them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use packfs_blocks::pipeline::{Pool, Window};
@@ -70,8 +70,7 @@ pub(super) struct ExtractConductor<'c, 'p> {
     /// The first name of each inode that has several; `None` if it, and so all of them, belong to another part.
     first_names: HashMap<u64, Option<MadeName>>,
     names: NameCounts,
-    /// First name and additional name of files to be hard-linked.
-    links: Vec<(MadeName, MadeName)>,
+    links: Vec<PendingLink>,
     summary: ExtractSummary,
 }
 
@@ -112,6 +111,13 @@ struct MadeDir {
 struct MadeName {
     dir: usize,
     name: Box<[u8]>,
+}
+
+/// An additional name of a file, to be made once the file has its first one.
+struct PendingLink {
+    ino: u64,
+    first: MadeName,
+    name: MadeName,
 }
 
 impl<'c, 'p> ExtractConductor<'c, 'p> {
@@ -215,7 +221,7 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
         if stat.nlink > 1 {
             let name = MadeName { dir: made, name: name.into() };
             if let Some(Some(first)) = self.first_names.get(&stat.ino) {
-                self.links.push((first.clone(), name));
+                self.links.push(PendingLink { ino: stat.ino, first: first.clone(), name });
                 return Ok(());
             }
             self.first_names.insert(stat.ino, Some(name));
@@ -327,7 +333,9 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
     fn large(&mut self, item: ExtractItem, size: u64) -> Result<()> {
         let context = self.context;
         context.image().will_read(item.nid, 0..size);
-        let (large, pieces) = LargeExtraction::create(context, item, size)?;
+        let ino = item.stat.ino;
+        let created = LargeExtraction::create(context, item, size);
+        let (large, pieces) = created.inspect_err(|_| self.summary.lost_inodes.push(ino))?;
         let large = Arc::new(large);
         for piece in pieces {
             let large = large.clone();
@@ -351,17 +359,28 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
         let links = std::mem::take(&mut self.links);
         let mut from = None;
         let mut to = None;
-        for (first, name) in &links {
-            let done = self.link(first, name, &mut from, &mut to);
+        let lost: HashSet<u64> = self.summary.lost_inodes.iter().copied().collect();
+        for PendingLink { ino, first, name } in &links {
+            let done = self.link(first, name, lost.contains(ino), (&mut from, &mut to));
             done.or_else(|error| self.skip(error))?;
         }
         Ok(())
     }
 
-    fn link(&mut self, first: &MadeName, name: &MadeName, from: &mut OpenDir, to: &mut OpenDir) -> Result<()> {
+    fn link(
+        &mut self,
+        first: &MadeName,
+        name: &MadeName,
+        is_lost: bool,
+        (from, to): (&mut OpenDir, &mut OpenDir),
+    ) -> Result<()> {
         let from = self.reopen(first.dir, from)?;
         let to = self.reopen(name.dir, to)?;
-        let link = || fs::linkat(from.fd(), &*first.name, to.fd(), &*name.name, AtFlags::empty());
+        let link = || match is_lost {
+            // Under the first name there may be another file, which was there before.
+            true => Err(Errno::NOENT),
+            false => fs::linkat(from.fd(), &*first.name, to.fd(), &*name.name, AtFlags::empty()),
+        };
         let place = self.context.place();
         match place.new_entry(to, &name.name, link) {
             Ok(()) => {

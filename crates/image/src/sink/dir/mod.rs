@@ -27,7 +27,7 @@ use self::place::ExtractTarget;
 use self::restore::AttributeRestorer;
 use self::work::{ExtractContext, ExtractWorker};
 use super::{PartDealer, Selection, Walk};
-use crate::image::Image;
+use crate::image::{Image, Stat};
 use crate::{Error, Fs, OnError, Part, Result};
 
 packfs_blocks::options!(ExtractOptions);
@@ -124,9 +124,17 @@ pub struct ExtractSummary {
     pub not_restored: Vec<NotRestored>,
     /// Entries left out because they failed ([`OnError::Skip`]).
     pub skipped: Vec<Error>,
+    /// Inode numbers of those among them that have several names.
+    lost_inodes: Vec<u64>,
 }
 
 impl ExtractSummary {
+    /// Notes that an entry is left out.
+    fn skip(&mut self, error: Error, stat: &Stat) {
+        self.skipped.push(error);
+        self.lost_inodes.extend((stat.nlink > 1).then_some(stat.ino));
+    }
+
     /// Returns true if everything requested was extracted.
     pub fn is_complete(&self) -> bool {
         self.not_restored.is_empty() && self.skipped.is_empty()
@@ -141,6 +149,7 @@ impl ExtractSummary {
         self.bytes += other.bytes;
         self.not_restored.extend(other.not_restored);
         self.skipped.extend(other.skipped);
+        self.lost_inodes.extend(other.lost_inodes);
     }
 
     fn entries(&self) -> u64 {

@@ -271,6 +271,26 @@ fn damaged_files_fail_or_are_left_out_and_listed() {
     }
 }
 
+/// A file that is in the way of a first name is not the image's, so no other name becomes a link to it.
+#[test]
+fn further_names_of_a_file_that_is_left_out_are_reported() {
+    use std::os::unix::fs::MetadataExt;
+
+    for (len, threads) in [(5, 0), (5, 2), (3 << 20, 0), (3 << 20, 2)] {
+        let mut spec = Spec::of([(b"a".to_vec(), Node::file(vec![Piece::Noise { seed: 1, len }]))]);
+        spec.links.push((b"a".to_vec(), b"b".to_vec()));
+        let tree = spec.tree().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a"), "own").unwrap();
+        let skip = ExtractOptions { on_error: OnError::Skip, ..options(threads) };
+        let summary = run(&TreeImage::new(&tree), dir.path(), &skip).unwrap();
+        let own = dir.path().join("a");
+        assert_eq!((std::fs::read(&own).unwrap(), own.metadata().unwrap().nlink()), (b"own".to_vec(), 1));
+        assert!(!dir.path().join("b").exists(), "{len} bytes");
+        assert_eq!((summary.skipped.len(), summary.not_restored.len(), summary.hard_links), (1, 1, 0));
+    }
+}
+
 #[test]
 fn only_selected_entries_are_extracted_with_their_parent_directories() {
     let file = || Node::file(vec![Piece::Zeros(1)]);

@@ -151,7 +151,7 @@ impl ExtractWorker {
             let made = Error::unless_cancelled(context.progress).and_then(|()| self.item(context, item, &mut out));
             if let Err(error) = made {
                 match context.skippable(error.in_entry(&item.path())) {
-                    Ok(error) => out.skipped.push(error),
+                    Ok(error) => out.skip(error, &item.stat),
                     Err(error) => {
                         result = Err(error);
                         break;
@@ -223,7 +223,7 @@ impl ExtractWorker {
             Err(_) if large.failed.swap(true, Ordering::Relaxed) => Ok(()),
             Err(error) => {
                 let error = error.in_entry(&large.item.path());
-                context.skippable(error).map(|error| out.skipped.push(error))
+                context.skippable(error).map(|error| out.skip(error, &large.item.stat))
             }
         };
         (out, result)
