@@ -257,7 +257,8 @@ impl<'i> Walk<'i> {
                 "a directory that appears in a second place: the tree has a loop or shares a directory",
             ));
         }
-        let entries = match self.paths.names_below(&self.path).filter(|_| !selected) {
+        let names = if selected { None } else { self.paths.names_below(&self.path) };
+        let entries = match names {
             _ if self.levels.len() >= self.max_depth => Vec::new(),
             Some(names) => self.find(nid, names)?,
             None => self.image.read_dir(nid).map_err(|error| error.in_entry(&self.path))?,
@@ -332,14 +333,22 @@ impl SelectedPaths {
         if self.everything || self.has_patterns() {
             return None;
         }
-        let below = |exact: &Vec<u8>| match dir {
-            b"" => components(exact).next().map(Box::from),
-            _ => components(exact.strip_prefix(dir)?.strip_prefix(b"/")?).next().map(Box::from),
-        };
-        let mut names: Vec<Box<[u8]>> = self.exact.iter().filter_map(below).collect();
+        let prefix_len = if dir.is_empty() { 0 } else { dir.len() + 1 };
+        let first_name = |path: &Vec<u8>| components(&path[prefix_len..]).next().map(Box::from);
+        let mut names: Vec<Box<[u8]>> = self.exact_below(dir).iter().filter_map(first_name).collect();
         names.sort();
         names.dedup();
         Some(names)
+    }
+
+    /// Returns the paths below a directory, which follow each other in the order of their bytes.
+    fn exact_below(&self, dir: &[u8]) -> &[Vec<u8>] {
+        if dir.is_empty() {
+            return &self.exact;
+        }
+        let prefix = [dir, b"/"].concat();
+        let rest = &self.exact[self.exact.partition_point(|path| **path < *prefix)..];
+        &rest[..rest.partition_point(|path| path.starts_with(&prefix))]
     }
 
     fn selects(&mut self, path: &[u8]) -> bool {
@@ -373,8 +382,7 @@ impl SelectedPaths {
 
     /// Returns true if something below `dir`, which is not selected itself, may be selected.
     fn may_select_below(&self, dir: &[u8]) -> bool {
-        let below = |exact: &Vec<u8>| exact.strip_prefix(dir).is_some_and(|rest| rest.first() == Some(&b'/'));
-        self.has_patterns() || self.exact.iter().any(below)
+        self.has_patterns() || !self.exact_below(dir).is_empty()
     }
 
     /// Reports each glob and each regular expression that selected nothing, once.
@@ -424,6 +432,38 @@ mod tests {
             out.push(if visit.selected { path } else { format!("({path})") });
         }
         Ok(out)
+    }
+
+    #[test]
+    fn paths_below_a_directory_are_found_among_their_neighbours() {
+        let paths = ["a", "a-b", "a.b/x", "a/x", "a/y", "a/y/z", "a0", "b/c"];
+        let mut exact: Vec<Vec<u8>> = paths.map(|path| path.as_bytes().to_vec()).into();
+        exact.sort();
+        let selected = SelectedPaths {
+            everything: false,
+            exact,
+            globs: GlobSet::empty(),
+            patterns: Vec::new(),
+            regexes: Vec::new(),
+            may_miss: false,
+            scratch: Vec::new(),
+        };
+        for (dir, below) in [
+            ("", &["a", "a-b", "a.b/x", "a/x", "a/y", "a/y/z", "a0", "b/c"][..]),
+            ("a", &["a/x", "a/y", "a/y/z"]),
+            ("a/y", &["a/y/z"]),
+            ("a.b", &["a.b/x"]),
+            ("a-b", &[]),
+            ("c", &[]),
+        ] {
+            let found: Vec<&str> =
+                selected.exact_below(dir.as_bytes()).iter().map(|path| std::str::from_utf8(path).unwrap()).collect();
+            assert_eq!(found, below, "{dir}");
+        }
+        let names = |dir: &[u8]| selected.names_below(dir).unwrap();
+        let expected = |names: &[&str]| names.iter().map(|name| Box::from(name.as_bytes())).collect::<Vec<Box<[u8]>>>();
+        assert_eq!(names(b""), expected(&["a", "a-b", "a.b", "a0", "b"]));
+        assert_eq!((names(b"a"), names(b"a0")), (expected(&["x", "y"]), expected(&[])));
     }
 
     #[test]
