@@ -165,9 +165,9 @@ fn check_image(
             findings.add(difference_line(&difference, ("the image", "the source")));
         });
         match compared {
-            // Damage that prevents the comparison has already been reported.
-            Err(packfs_image::Error::Corrupt { .. }) if findings.count > 0 => {
-                findings.add("the damage prevents comparing the rest with the source".into());
+            // What the check has found is not lost because the comparison cannot go on.
+            Err(error) if findings.count > 0 => {
+                findings.add(format!("the damage prevents comparing the rest with the source: {error}"));
             }
             other => drop(other?),
         }

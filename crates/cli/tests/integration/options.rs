@@ -513,3 +513,35 @@ fn statistics_add_up_to_the_image() {
     }
     assert!(!succeed(dir.path(), &["info", "root.erofs"]).contains("LARGEST"));
 }
+
+/// Metadata that is damaged ends the comparison, and not the report.
+#[test]
+fn a_check_against_a_source_loses_no_finding() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    for format in FORMATS {
+        succeed(dir, &["build", "root", "-o", "image", "-qf", "--format", format, "--codec", "none"]);
+        let image = std::fs::read(dir.join("image")).unwrap();
+        // Metadata comes last, and before the padding.
+        let end = image.iter().rposition(|byte| *byte != 0).unwrap();
+        let mut compared = 0;
+        for at in (0..80).map(|n| end - 31 * n) {
+            let mut damaged = image.clone();
+            damaged[at] ^= 0x55;
+            std::fs::write(dir.join("damaged"), damaged).unwrap();
+            let check = |more: &[&str]| {
+                let output = run_in(dir, &[&["check", "damaged", "--json", "-q"], more].concat());
+                let report = serde_json::from_slice::<Value>(&output.stdout).ok();
+                (output.status.code(), report.map(|report| report["findings"]["count"].as_u64().unwrap()))
+            };
+            let (status, Some(count)) = check(&[]) else { continue };
+            let (status_against, count_against) = check(&["--against", "root"]);
+            if status == Some(1) {
+                assert!(status_against == status && count_against >= Some(count), "{format}: byte {at}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 3, "{format}: {compared}");
+    }
+}
