@@ -94,6 +94,11 @@ impl FileAt {
         let end = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         Ok(FileAt { file, start, len: end.saturating_sub(start), watch })
     }
+
+    /// Returns the open file, whose offsets count from its beginning.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
 }
 
 impl ReadAt for FileAt {

@@ -43,7 +43,7 @@ packfs_blocks::options!(VerityOptions);
 
 impl VerityOptions {
     /// Fails for sizes that the format does not have.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         for (what, size) in [("data block size", self.data_block_size), ("hash block size", self.hash_block_size)] {
             check_block_size(what, size)?;
         }

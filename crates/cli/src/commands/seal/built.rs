@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_blocks::Progress;
+use packfs_blocks::{Progress, ReadAt};
 use packfs_image::name::display;
 use packfs_seal::verity::VerityOptions;
 use packfs_seal::{HashEffort, ImageContents, RootHash};
 
 use super::SealOutputs;
 use super::layout::SealLayout;
-use super::open_image;
 use super::signing::{RootSignature, SignatureFiles};
 use crate::args::BuildSeal;
+use crate::commands::open;
 use crate::output::failure::UsageError;
 
 /// A seal whose files were created, and whose key was read, before the image is built.
@@ -47,9 +47,10 @@ impl PendingSeal {
     }
 
     fn make(self, path: &Path, effort: &HashEffort) -> Result<RootHash> {
-        let image = open_image(path)?;
+        let image = Arc::new(open::file(path, 0)?);
+        let bytes = Arc::clone(&image) as Arc<dyn ReadAt>;
         // Linux mounts no file system whose blocks are smaller than those of the tree.
-        let block_max = ImageContents::of(&image).map_or(u32::MAX, |contents| contents.device_block_max);
+        let block_max = ImageContents::of(&bytes).map_or(u32::MAX, |contents| contents.device_block_max);
         let options = VerityOptions::default().set(|all| {
             all.data_block_size = all.data_block_size.min(block_max);
             all.hash_block_size = all.data_block_size;

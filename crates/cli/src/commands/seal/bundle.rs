@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::{Output, ReadAt};
+use packfs_image::FileAt;
 use packfs_image::name::display;
 use packfs_seal::HashEffort;
 use packfs_seal::rauc::UnsignedBundle;
@@ -19,7 +20,7 @@ use crate::output::{json, target};
 
 pub(super) fn run(
     args: &SealArgs,
-    image: &Arc<dyn ReadAt>,
+    image: &Arc<FileAt>,
     options: &VerityOptions,
     effort: &HashEffort,
     meter: ProgressMeter,
@@ -31,8 +32,9 @@ pub(super) fn run(
     if args.append {
         return usage("a bundle has its tree after the image anyway: leave out --append");
     }
+    let bytes = Arc::clone(image) as Arc<dyn ReadAt>;
     let seal = |output: Option<&Output>| {
-        let sealed = UnsignedBundle::seal(image, options, output, effort);
+        let sealed = UnsignedBundle::seal(&bytes, options, output, effort);
         sealed.map_err(|error| name_file(error, &args.image, output))
     };
     if args.root_hash_only || args.manifest_only {
@@ -54,7 +56,7 @@ pub(super) fn run(
     let minisign = MinisignOutput::create(args, path)?;
     let bundle = seal(Some(&output))?;
     // Copied only now, because sealing finds out whether a bundle can be made of the image.
-    copy_image(&args.image, image.len(), &output, 0)?;
+    copy_image(image, &output, 0)?;
     let cms = signature.make(&bundle.manifest)?;
     bundle.write_signature(&cms, &output).with_context(|| display(output.target()).to_string())?;
     let mut files = vec![json::encode_path(output.target())];

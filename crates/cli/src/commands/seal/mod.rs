@@ -7,12 +7,12 @@ mod minisign;
 mod sif;
 mod signing;
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::{Output, ReadAt};
+use packfs_image::FileAt;
 use packfs_image::name::display;
 use packfs_seal::ddi::{DdiPlan, DdiSignature};
 use packfs_seal::verity::{self, VerityOptions};
@@ -39,7 +39,8 @@ use crate::output::{json, say, target, units};
 const WORKER_MEMORY: u64 = 2 << 20;
 
 pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
-    let image = open_image(&args.image)?;
+    let file = Arc::new(open::file(&args.image, 0)?);
+    let image: Arc<dyn ReadAt> = Arc::clone(&file) as Arc<dyn ReadAt>;
     let meter = ProgressMeter::start(args.talk.quiet);
     let effort = HashEffort { threads: usable_threads(&args.effort), progress: Arc::clone(meter.progress()) };
     let name = || display(&args.image).to_string();
@@ -52,14 +53,14 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
     // Only now: fs-verity covers a file as it is, with a tree at its end or without.
     refuse_sealed(&image, args)?;
     if args.consumer == Some(SealConsumer::Sif) {
-        return sif::run(args, &image, &effort, meter);
+        return sif::run(args, &file, &effort, meter);
     }
     if args.architecture.is_some() {
         return Err(UsageError("--architecture is for --for sif".into()).into());
     }
     let options = verity_options(args)?;
     if args.consumer == Some(SealConsumer::Rauc) {
-        return bundle::run(args, &image, &options, &effort, meter);
+        return bundle::run(args, &file, &options, &effort, meter);
     }
     if args.manifest_only {
         return Err(UsageError("--manifest-only is for --for rauc and --for sif".into()).into());
@@ -73,7 +74,7 @@ pub(super) fn run(args: &SealArgs) -> Result<CommandOutcome> {
     let outputs = SealOutputs::create(SealLayout::of(args, signature.is_some())?, args.force)?;
     let minisign = MinisignOutput::create(args, outputs.layout.minisign_subject(args))?;
     let disk = outputs.layout.disk.map(|kind| DdiPlan::new(kind, image.len(), &options)).transpose()?;
-    let sealed = outputs.fill(&image, &args.image, disk.as_ref(), &options, &effort)?;
+    let sealed = outputs.fill(&file, &args.image, disk.as_ref(), &options, &effort)?;
     let signature = signature.map(|signature| signature.make(&sealed.root_hash)).transpose()?;
     if let Some(plan) = disk {
         outputs.complete_disk(&plan, &sealed, signature.as_ref())?;
@@ -118,7 +119,7 @@ fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
     };
     let data_block_size = size(args.data_block_size)?;
     let hash_block_size = size(args.hash_block_size)?;
-    Ok(usual.set(|all| {
+    let options = usual.set(|all| {
         all.algorithm = args.algorithm;
         all.data_block_size = data_block_size;
         all.hash_block_size = hash_block_size;
@@ -127,7 +128,10 @@ fn verity_options(args: &SealArgs) -> Result<VerityOptions> {
         }
         all.uuid = args.uuid;
         all.has_superblock &= !args.no_superblock;
-    }))
+    });
+    // Before the image is copied.
+    options.check()?;
+    Ok(options)
 }
 
 /// Files being written. None of them appears before all are complete.
@@ -156,7 +160,7 @@ impl SealOutputs {
     /// Copies the image, and makes its tree. A disk image has both in their partitions.
     fn fill(
         &self,
-        image: &Arc<dyn ReadAt>,
+        image: &FileAt,
         path: &Path,
         disk: Option<&DdiPlan>,
         options: &VerityOptions,
@@ -164,7 +168,7 @@ impl SealOutputs {
     ) -> Result<verity::VeritySeal> {
         if let Some(copy) = &self.image {
             let start = disk.map_or(0, |plan| plan.data_start);
-            copy_image(path, image.len(), copy, start)?;
+            copy_image(image, copy, start)?;
         }
         let hash_offset = match (disk, &self.hash_tree) {
             (Some(plan), _) => plan.hash_start,
@@ -172,7 +176,7 @@ impl SealOutputs {
             (None, None) => image.len().next_multiple_of(options.hash_block_size.into()),
         };
         let output = self.hash_tree.as_ref().or(self.image.as_ref());
-        let sealed = verity::seal(&**image, options, hash_offset, output, effort);
+        let sealed = verity::seal(image, options, hash_offset, output, effort);
         sealed.map_err(|error| name_file(error, path, output))
     }
 
@@ -280,8 +284,9 @@ fn name_file(error: packfs_seal::Error, image: &Path, output: Option<&Output>) -
     anyhow::Error::new(error).context(display(at_fault).to_string())
 }
 
-/// Copies the `len` bytes of an image to byte `start` of an output, sharing blocks where the file system can.
-fn copy_image(image: &Path, len: u64, output: &Output, start: u64) -> Result<()> {
-    let copied = File::open(image).and_then(|file| output.copy_from(&file, 0, len, start));
+/// Copies an image to byte `start` of an output, sharing blocks where the file system can.
+fn copy_image(image: &FileAt, output: &Output, start: u64) -> Result<()> {
+    // The file that is open, because its name may be another one's by now. The copy itself does not notice changes.
+    let copied = output.copy_from(image.file(), 0, image.len(), start).and_then(|()| image.check_unchanged());
     copied.with_context(|| format!("{}: cannot copy", display(output.target())))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::ReadAt;
+use packfs_image::FileAt;
 use packfs_image::name::display;
 use packfs_seal::sif::{IMAGE_START, SifArchitecture, UnsignedSif};
 use packfs_seal::signature::{MessageSignature, SignerCertificate, SignerKey, SigningKey};
@@ -28,7 +29,7 @@ const USUAL_BLOCK_SIZE: u64 = 4096;
 
 pub(super) fn run(
     args: &SealArgs,
-    image: &Arc<dyn ReadAt>,
+    image: &Arc<FileAt>,
     effort: &HashEffort,
     meter: ProgressMeter,
 ) -> Result<CommandOutcome> {
@@ -36,8 +37,9 @@ pub(super) fn run(
     let Some(architecture) = args.architecture.or_else(SifArchitecture::own) else {
         return Err(UsageError("SIF does not know this machine: choose one with --architecture".into()).into());
     };
+    let bytes = Arc::clone(image) as Arc<dyn ReadAt>;
     let describe = || {
-        let described = UnsignedSif::describe(image, architecture, effort);
+        let described = UnsignedSif::describe(&bytes, architecture, effort);
         described.with_context(|| display(&args.image).to_string())
     };
     if args.manifest_only {
@@ -53,7 +55,7 @@ pub(super) fn run(
     let file = target::create(path, PROGRAM, args.force)?;
     let minisign = MinisignOutput::create(args, path)?;
     let unsigned = describe()?;
-    copy_image(&args.image, image.len(), &file, IMAGE_START)?;
+    copy_image(image, &file, IMAGE_START)?;
     let made = signature.map(|signature| signature.make(&unsigned.message())).transpose()?;
     unsigned.write(made.as_ref(), &file).with_context(|| display(file.target()).to_string())?;
     let mut files = vec![json::encode_path(file.target())];
