@@ -205,8 +205,10 @@ impl RunningExport<'_> {
 
     /// Writes the archive of a layer, unless it was written already.
     fn export_layer(&mut self, layer: &SourceLayer) -> Result<ArchivedLayer> {
-        // Annotations decide too: they name the archive that the image was made of.
-        let key = (layer.diff_id.clone(), layer.annotations.clone());
+        // By the digest, which is verified, where a diffID is only said. Annotations decide too: they name the archive that
+        // the image was made of.
+        let name = layer.digest.as_ref().unwrap_or(&layer.diff_id).clone();
+        let key = (name, layer.annotations.clone());
         if let Some(known) = self.archives.get(&key) {
             return Ok(known.clone());
         }

@@ -1,6 +1,8 @@
 //! Merged metadata: one EROFS image that shows all layers as overlayfs would, while file data stays in the layers.
 
 use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,6 +96,10 @@ impl LayerStack {
     /// same order. Nothing is compressed: the new image addresses the clusters of the layers. Of those in a registry, only
     /// metadata is fetched, and digests are not verified.
     pub fn merge(self, target: &Path, progress: &Arc<Progress>) -> Result<MergedLayers> {
+        if let Some(layer) = self.layers.iter().find(|layer| layer.is_at(target)) {
+            let why = "its data stays in it, and the merged image would replace it: give another file";
+            return Err(Error::unsupported(display(&layer.shown_name), why));
+        }
         let mut request = BuildRequest::new(self.merged);
         request.sources = self.layers.iter().map(OpenLayer::argument).collect();
         request.elsewhere = opener(&self.layers);
@@ -115,6 +121,14 @@ impl LayerStack {
 }
 
 impl OpenLayer {
+    /// Returns true if the layer is the file at a path, or on the same device.
+    fn is_at(&self, path: &Path) -> bool {
+        let (Ok(layer), Ok(found)) = (std::fs::metadata(&self.name), std::fs::metadata(path)) else { return false };
+        let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
+        (layer.dev(), layer.ino()) == (found.dev(), found.ino())
+            || (device(&layer).is_some() && device(&layer) == device(&found))
+    }
+
     fn of_file(path: &Path) -> Result<Self> {
         if is_in_registry(path) {
             let why = "an image in a registry is merged alone: convert others into it, or merge files";

@@ -3,9 +3,12 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
@@ -25,13 +28,12 @@ impl StagingDir {
             let path = parent.join(format!("{prefix}{}-{number}", std::process::id()));
             match std::fs::create_dir(&path) {
                 Ok(()) => {
-                    let lock = File::open(&path).map_err(Error::io("cannot open", &path))?;
-                    // File systems without locks have no others that remove it, either.
-                    let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
-                    return Ok(StagingDir { path, _lock: lock });
+                    if let Some(lock) = lock_new(&path)? {
+                        return Ok(StagingDir { path, _lock: lock });
+                    }
                 }
                 // A thousand leftovers are no accident: then the error is better than an endless search.
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => {}
                 // The directory, and not the name in it, is what the user knows.
                 Err(error) => return Err(Error::io("cannot write to the directory", parent)(error)),
             }
@@ -49,6 +51,22 @@ impl Drop for StagingDir {
         // Nothing depends on it: the next run tries again.
         let _ = std::fs::remove_dir_all(&self.path);
     }
+}
+
+/// Locks a new directory; returns `None` if another process has taken it for a leftover before that.
+fn lock_new(path: &Path) -> Result<Option<File>> {
+    let lock = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(Error::io("cannot open", path))?,
+    };
+    // File systems without locks have no others that remove it, either.
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Ok(None);
+    }
+    let locked = lock.metadata().map_err(Error::io("cannot open", path))?;
+    let is_there =
+        std::fs::metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino()));
+    Ok(is_there.then_some(lock))
 }
 
 /// Removes directories of programs that were killed: those that nobody has locked.
@@ -91,5 +109,35 @@ mod tests {
         let path = used.path().to_owned();
         drop(used);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_that_another_process_takes_for_a_leftover_is_given_up() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join(".x-1-0");
+        assert!(lock_new(&path).unwrap().is_none(), "removed");
+        std::fs::create_dir(&path).unwrap();
+        let others = File::open(&path).unwrap();
+        flock(&others, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(lock_new(&path).unwrap().is_none(), "about to be removed");
+        drop(others);
+        assert!(lock_new(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn many_directories_are_made_at_once() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = || {
+            for _ in 0..200 {
+                let made = StagingDir::create(parent.path(), ".x-").unwrap();
+                std::fs::write(made.path().join("file"), "bytes").unwrap();
+                assert_eq!(std::fs::read(made.path().join("file")).unwrap(), b"bytes");
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(make);
+            }
+        });
     }
 }

@@ -291,6 +291,15 @@ fn layers_that_cannot_be_merged_are_refused() {
     }
     let error = fail(dir, 1, &["oci", "merge", "a", "-o", "merged"]);
     assert!(error.contains("merged exists") && error.contains("--force"), "{error}");
+    // The merged image would have none of the data of the layer that it replaces.
+    let layer = fs::read(dir.join("a")).unwrap();
+    std::os::unix::fs::symlink("a", dir.join("link")).unwrap();
+    fs::hard_link(dir.join("a"), dir.join("name")).unwrap();
+    for output in ["a", "./a", "link", "name"] {
+        let error = fail(dir, 1, &["oci", "merge", "a", "-o", output, "--force"]);
+        assert!(error.contains("a: its data stays in it, and the merged image would replace it"), "{error}");
+        assert!(fs::read(dir.join("a")).unwrap() == layer);
+    }
 }
 
 /// Returns true if Linux can mount a file system; otherwise the test is skipped.
