@@ -45,7 +45,7 @@ pub enum RunEvent<'e, C> {
     Step {
         /// Number of the step, from 0.
         number: usize,
-        /// Number of all steps, including warm-ups.
+        /// Number of all steps, including warm-ups, without those that a failed cell will not have.
         steps: usize,
         /// Number of the round; 0 is the warm-up.
         round: u32,
@@ -143,7 +143,7 @@ pub fn run<C: MeasuredCell>(
     // An interrupted run goes on: only the samples that are missing are measured.
     let mut left: Vec<(&C, u32)> = plan.cells.iter().map(|cell| (cell, missing_runs(cell))).collect();
     left.retain(|(_, runs)| *runs > 0);
-    let steps = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
+    let mut steps: usize = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
     let mut number = 0;
     let mut failed = 0;
     watch(RunEvent::Begun { cells: left.len(), steps });
@@ -177,9 +177,11 @@ pub fn run<C: MeasuredCell>(
                     record(&RecordedKey::make_line(MeasuredSample { session, key: cell.key(), sample }))?;
                 }
                 Err(error) => {
+                    let later_runs = *runs - round;
+                    steps -= later_runs as usize;
                     match warm_up {
                         true => forecast.remove_cold_cell(*runs),
-                        false => forecast.remove_warm_runs(*runs + 1 - round),
+                        false => forecast.remove_warm_runs(later_runs + 1),
                     }
                     let session = plan.session.clone();
                     let key = cell.key().into_any();
@@ -219,12 +221,17 @@ mod tests {
     struct Mock {
         order: Vec<String>,
         fails: &'static str,
+        /// Number of times that this codec succeeds before.
+        successes: usize,
     }
 
     impl CellExecutor<CodecCell> for Mock {
         fn run(&mut self, cell: &CodecCell, _: Duration) -> Result<CodecSample> {
-            self.order.push(cell.method.to_string());
-            if cell.method.to_string() == self.fails {
+            let method = cell.method.to_string();
+            let earlier_runs = self.order.iter().filter(|earlier| **earlier == method).count();
+            let fails = method == self.fails && earlier_runs == self.successes;
+            self.order.push(method);
+            if fails {
                 return Err(Error::Usage("out of order".into()));
             }
             let encode = PassTiming { wall: 1, cpu: 1, passes: 1 };
@@ -249,7 +256,7 @@ mod tests {
     }
 
     fn go(plan: &RunPlan<CodecCell>, fails: &'static str) -> (Vec<String>, Vec<RecordLine>, usize) {
-        let mut mock = Mock { order: Vec::new(), fails };
+        let mut mock = Mock { order: Vec::new(), fails, successes: 0 };
         let mut lines = Vec::new();
         let mut record = |line: &RecordLine| {
             lines.push(line.clone());
@@ -297,7 +304,7 @@ mod tests {
 
     #[test]
     fn every_step_is_told_before_it_begins() {
-        let mut mock = Mock { order: Vec::new(), fails: "" };
+        let mut mock = Mock { order: Vec::new(), fails: "", successes: 0 };
         let mut told = Vec::new();
         let mut watch = |event: RunEvent<'_, CodecCell>| match event {
             RunEvent::Begun { cells, steps } => told.push((cells, steps, true)),
@@ -307,6 +314,21 @@ mod tests {
         run(&plan(2), &mut mock, &mut |_| Ok(()), &mut watch).unwrap();
         assert_eq!((told.len(), told[0], told[1], told[2]), (25, (8, 24, true), (0, 24, false), (1, 24, true)));
         assert_eq!(told.last(), Some(&(23, 24, true)));
+    }
+
+    #[test]
+    fn the_last_step_is_told_as_the_last_if_a_cell_failed() {
+        for (successes, steps) in [(0, 8 + 7 + 7), (1, 8 + 8 + 7), (2, 24)] {
+            let mut mock = Mock { order: Vec::new(), fails: "xz:6", successes };
+            let mut last = None;
+            let mut watch = |event: RunEvent<'_, CodecCell>| {
+                if let RunEvent::Step { number, steps, .. } = event {
+                    last = Some((number + 1, steps));
+                }
+            };
+            run(&plan(2), &mut mock, &mut |_| Ok(()), &mut watch).unwrap();
+            assert_eq!(last, Some((steps, steps)));
+        }
     }
 
     #[test]
@@ -332,7 +354,7 @@ mod tests {
     #[test]
     fn a_run_that_is_to_stop_keeps_what_it_has_and_no_more() {
         let plan = plan(3);
-        let mut mock = Mock { order: Vec::new(), fails: "" };
+        let mut mock = Mock { order: Vec::new(), fails: "", successes: 0 };
         let mut lines = 0;
         let mut record = |_: &RecordLine| {
             lines += 1;
@@ -347,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_record_that_cannot_be_written_ends_the_run() {
-        let mut mock = Mock { order: Vec::new(), fails: "" };
+        let mut mock = Mock { order: Vec::new(), fails: "", successes: 0 };
         let mut record = |_: &RecordLine| Err(Error::Usage("disk full".into()));
         assert!(run(&plan(3), &mut mock, &mut record, &mut |_| {}).is_err());
         assert_eq!(mock.order.len(), 9);

@@ -113,12 +113,12 @@ impl FromStr for CodecMethod {
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        let has_no_options = text.len() == name.len();
         let level = |default: u8| match options.parse() {
-            _ if options.is_empty() => Ok(default),
+            _ if has_no_options => Ok(default),
             Ok(level @ 1..=9) => Ok(level),
             _ => Err(Error::Usage(format!("{name}: level `{options}` is not one; accepted: 1 to 9"))),
         };
-        let has_no_options = text.len() == name.len();
         match (name, has_no_options) {
             ("memcpy", true) => Ok(CodecMethod::Memcpy),
             ("lzjb", true) => Ok(CodecMethod::Lzjb),
@@ -161,6 +161,7 @@ mod tests {
         assert_eq!("zlib".parse::<CodecMethod>().unwrap(), CodecMethod::Zlib(6));
         assert_eq!(CodecMethod::list("lzjb,zstd:3").unwrap().len(), 2);
         for (text, why) in [
+            ("zlib:", "accepted: 1 to 9"),
             ("zlib:0", "accepted: 1 to 9"),
             ("zlib-rs:x", "accepted: 1 to 9"),
             ("lzjb:2", "no options"),
