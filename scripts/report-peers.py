@@ -24,10 +24,9 @@ TABLES = {
     "erofs": r"erofs-(?!extract|tar).*",
     "erofs-reading": r"erofs-(extract|tar)-.*|convert",
     "kernel": r"read-.*",
-    "mounts": r"mount-.*",
-    "dumps": r"split-.*|join",
-    "shards": r"shards-.*",
 }
+# The same for the results that have a file of their own, docs/results/mounts.jsonl.
+MORE_TABLES = {"mounts": r"mount-.*", "dumps": r"split-.*|join", "shards": r"shards-.*"}
 
 # Cases of scripts/python-bench.py: how a row begins, and the image or database that it reads.
 PYTHON = {
@@ -40,12 +39,10 @@ PYTHON = {
     "read_many, packfs, SquashFS 16 KiB": ("`read_many`, shuffled, SquashFS in blocks of 16 KiB", "set16.sqfs"),
     "read_many, packfs, EROFS 16 KiB": ("`read_many`, shuffled, EROFS in clusters of 16 KiB", "set16.erofs"),
     "read_many, packfs, SquashFS alone": ("`read_many`, shuffled, SquashFS without fragments", "alone.sqfs"),
-    "read_many, packfs, mapped": ("the same with `memory_map`", "alone.sqfs"),
     "read_many, packfs, EROFS alone": ("`read_many`, shuffled, EROFS without fragments", "alone.erofs"),
     "shuffled, LMDB with zstd": ("LMDB with zstd a file, shuffled", "compact/data.mdb"),
     "names and sizes, packfs": ("names and sizes of an image of 10^6 files", None),
     "loader, packfs": ("8 processes, `read_many`, stored files", "photos.sqfs"),
-    "loader, packfs, mapped": ("8 processes, `read_many`, stored files, `memory_map`", "photos.sqfs"),
     "loader, packfs mount": ("8 processes, files of `packfs mount`", "photos.sqfs"),
     "loader, LMDB": ("8 processes, LMDB", "photos.lmdb/data.mdb"),
     "loader, HDF5": ("8 processes, HDF5", "photos.h5"),
@@ -195,6 +192,9 @@ def python():
 def main():
     session, cases = read_results("peers.jsonl")
     regions = {name: table(cases, pattern) for name, pattern in TABLES.items()}
+    session_of_more, more = read_results("mounts.jsonl")
+    regions |= {name: table(more, pattern) for name, pattern in MORE_TABLES.items()}
+    regions["about-mounts"] = about(session_of_more)
     session_of_trees, trees = read_results("trees.jsonl")
     regions |= {"about": about(session), "trees": f"{about_packfs(session_of_trees)}\n\n{table(trees, '.*')}", "python": python()}
     session_of_choice, choices = read_results("choice.jsonl")

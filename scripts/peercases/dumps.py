@@ -14,9 +14,9 @@ def cases(data, tmp):
             "packfs": Step(split),
             "packfs --no-verify": Step(f"{split} --no-verify"),
             "makedumpfile": Step(f"makedumpfile --message-level 0 -f -d 1 {option} --split {core} {tmp}/m.1 {tmp}/m.2"),
-        }, prepare)
+        }, prepare, usual=False)
     out["join"] = Case("two parts of a crash dump to the whole, lz4", {
         "packfs": Step(f"packfs join {tmp}/j.1 {tmp}/j.2 -o {tmp}/p.core -f -q -j 2", f"{tmp}/p.core"),
         "cp": Step(f"cp --sparse=never {core} {tmp}/m.core", f"{tmp}/m.core"),
-    }, prepare)
+    }, prepare, usual=False)
     return out
