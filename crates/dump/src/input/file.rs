@@ -10,11 +10,7 @@ use rustix::fs::{Advice, SeekFrom as RawSeek};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::Source;
-
-/// Number of places that a fingerprint samples, spread over the file, and number of bytes at each.
-const SAMPLES: u64 = 16;
-const SAMPLE_LEN: usize = 4096;
+use super::{Source, hash_samples};
 
 /// A regular file or block device.
 #[derive(Debug)]
@@ -90,13 +86,7 @@ impl Source for FileSource {
             hasher.update(&secs.to_le_bytes());
             hasher.update(&nanos.to_le_bytes());
         }
-        let mut sample = [0; SAMPLE_LEN];
-        for n in 0..SAMPLES {
-            // Spread evenly from the first byte to the last.
-            let at = self.len.saturating_sub(SAMPLE_LEN as u64) / (SAMPLES - 1) * n;
-            let got = self.read_at(&mut sample, at)?;
-            hasher.update(&sample[..got]);
-        }
+        hash_samples(&mut hasher, self);
         // 0 is the fingerprint of a stream.
         Ok(hasher.digest().max(1))
     }

@@ -11,10 +11,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::{Error, Result};
 
 pub use file::FileSource;
+
+/// Number of places that a fingerprint samples, spread over the input, and number of bytes at each.
+const SAMPLES: u64 = 16;
+const SAMPLE_LEN: usize = 4096;
+
+/// Adds samples of an input to its fingerprint, spread evenly from the first byte to the last.
+pub(crate) fn hash_samples(hasher: &mut Xxh3, source: &dyn ReadAt) {
+    let mut sample = [0; SAMPLE_LEN];
+    for n in 0..SAMPLES {
+        let at = source.len().saturating_sub(SAMPLE_LEN as u64) / (SAMPLES - 1) * n;
+        match source.read_at(&mut sample, at) {
+            Ok(got) => hasher.update(&sample[..got]),
+            // What cannot be read must not prevent saving what can.
+            Err(_) => hasher.update(b"unreadable"),
+        }
+    }
+}
 
 /// An input with positional reads, which can be read again.
 pub trait Source: ReadAt {
@@ -144,6 +162,41 @@ impl Input {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    /// Bytes of which a range cannot be read.
+    #[derive(Debug)]
+    struct BadSectors(Vec<u8>, Range<u64>);
+
+    impl ReadAt for BadSectors {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            if offset < self.1.end && self.1.start < offset + buf.len() as u64 {
+                return Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+            self.0.read_at(buf, offset)
+        }
+
+        fn len(&self) -> u64 {
+            ReadAt::len(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_does_not_need_every_sample() {
+        let bytes = packfs_blocks::testing::noise(1 << 20, 5);
+        let len = bytes.len() as u64;
+        let fingerprint = |bad: &Range<u64>| {
+            let mut hasher = Xxh3::new();
+            hash_samples(&mut hasher, &BadSectors(bytes.clone(), bad.clone()));
+            hasher.digest()
+        };
+        let sound = fingerprint(&(0..0));
+        let seventh = (len - SAMPLE_LEN as u64) / (SAMPLES - 1) * 6;
+        for bad in [0..4096, seventh..seventh + 1, len - 4096..len, 0..len] {
+            let damaged = fingerprint(&bad);
+            assert_eq!(damaged, fingerprint(&bad), "{bad:?}");
+            assert_ne!(damaged, sound, "{bad:?}");
+        }
+    }
 
     #[test]
     fn files_are_sources_and_those_of_unknown_length_are_streams() {

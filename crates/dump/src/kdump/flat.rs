@@ -8,10 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{FLAT_END, FLAT_HEADER, FLAT_MAGIC, FlatHeader, FlatRecord};
+use crate::input::hash_samples;
 use crate::{Error, Result, Source};
 
 /// Maximum number of records: enough for a terabyte written by makedumpfile, or 256 GB written by QEMU.
@@ -141,12 +142,16 @@ impl Source for FlattenedFile {
         Ok(self.pieces.get(next).map(|piece| offset.max(piece.start)..piece.end))
     }
 
-    /// Computed from the first bytes, which for a core are its headers and notes, and from the length.
+    /// Computed from the first bytes, which for a core are its headers and notes, from the length, and from samples.
     fn fingerprint(&self) -> io::Result<u64> {
         // Hashing all would read the whole file before the split reads it again.
         let mut start = vec![0; 1 << 16];
         let got = self.read_at(&mut start, 0)?;
-        Ok((xxh3_64(&start[..got]) ^ self.len).max(1))
+        let mut hasher = Xxh3::new();
+        hasher.update(&start[..got]);
+        hasher.update(&self.len.to_le_bytes());
+        hash_samples(&mut hasher, self);
+        Ok(hasher.digest().max(1))
     }
 }
 

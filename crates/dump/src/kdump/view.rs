@@ -10,7 +10,7 @@ use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
 use packfs_blocks::name::display;
 use serde::Serialize;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::bitmap::{self, BLOCK_PAGES};
 use super::flat::FlattenedFile;
@@ -18,6 +18,7 @@ use super::header::{KdumpHeaders, text};
 use super::pages::DumpPages;
 use super::vaddr;
 use crate::elf::{LoadedMemory, NoteIter, VmcoreInfo, layout};
+use crate::input::hash_samples;
 use crate::{Error, Result, Source};
 
 /// Maximum number of program headers of a core: readers search memory in them one after the other.
@@ -239,9 +240,13 @@ impl Source for CoreView {
         Ok(self.pieces.get(next).map(|piece| offset.max(piece.offset)..piece.offset + piece.len))
     }
 
-    /// Computed from headers and notes, including the registers of all processors.
+    /// Computed from headers and notes, including the registers of all processors, and from samples of the memory, as
+    /// two dumps of a machine may have equal headers.
     fn fingerprint(&self) -> io::Result<u64> {
-        Ok(xxh3_64(&self.head).max(1))
+        let mut hasher = Xxh3::new();
+        hasher.update(&self.head);
+        hash_samples(&mut hasher, self);
+        Ok(hasher.digest().max(1))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use packfs_blocks::ReadAt;
+use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::elf::ElfCore;
 use packfs_dump::kdump::{DumpForm, Flattener, WriteAt, detect, input};
-use packfs_dump::{Error, Source};
+use packfs_dump::{Error, Source, SplitOptions, split};
 use proptest::prelude::*;
 
 use super::machine::{Load, Machine, PAGE};
@@ -217,4 +217,38 @@ fn a_dump_is_split_as_its_original_core() {
     assert!(input(dir.path()).unwrap().is_none());
     std::fs::write(dir.path().join("cut"), &dump[..5000]).unwrap();
     assert!(input(&dir.path().join("cut")).is_err());
+}
+
+/// Writes the flattened form of any file.
+fn flat(bytes: &[u8]) -> Vec<u8> {
+    let mut flattener = Flattener::new(Vec::new()).unwrap();
+    flattener.write_all_at(bytes, 0).unwrap();
+    flattener.finish().unwrap()
+}
+
+#[test]
+fn a_split_is_not_resumed_with_another_dump_of_the_same_machine() {
+    let core = Machine::new(40).core();
+    let mut later = core.clone();
+    let at = later.len() - 100;
+    later[at] ^= 1;
+    let given = options("lzo", 0);
+    let cases = [
+        ("kdump", written(&core, &given), written(&later, &given)),
+        ("flattened kdump", flattened(&core, &given), flattened(&later, &given)),
+        ("flattened core", flat(&core), flat(&later)),
+    ];
+    for (what, first, second) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dump");
+        let split_into_part = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let options = SplitOptions::default().set(|all| all.resume = true);
+            split(input(&path).unwrap().unwrap(), &[dir.path().join("part")], &options, &Progress::default())
+        };
+        assert!(split_into_part(&first).unwrap().is_clean(), "{what}");
+        assert!(split_into_part(&first).unwrap().resumed_bytes > 0, "{what}");
+        let refused = split_into_part(&second).unwrap_err();
+        assert!(matches!(&refused, Error::NotResumable(why) if why.contains("the input")), "{what}: {refused}");
+    }
 }
