@@ -1,5 +1,6 @@
 //! Flaws: inconsistent structures of a part.
 
+use std::io;
 use std::path::Path;
 
 use crate::Error;
@@ -17,6 +18,15 @@ impl StructureFlaw {
     /// Makes a flaw of `structure`.
     pub fn new(structure: &'static str, why: impl Into<String>) -> Self {
         StructureFlaw { structure, why: why.into() }
+    }
+
+    /// Makes a flaw of `structure` out of an error of the system: what a disk cannot read is damage, and the rest of the
+    /// part may be sound. Other errors are returned, such as that of a part that was overwritten.
+    pub(crate) fn unreadable(structure: &'static str, error: io::Error) -> io::Result<Self> {
+        match error.raw_os_error() {
+            Some(_) => Ok(StructureFlaw::new(structure, error.to_string())),
+            None => Err(error),
+        }
     }
 
     /// Converts it to an error about the part at `path`; the structure begins at byte `offset`.

@@ -23,7 +23,7 @@ pub enum ScanStep {
         /// Its contents.
         segment: ParsedSegment,
     },
-    /// Bytes of the part that belong to no segment.
+    /// Bytes of the part that belong to no segment, or that the system cannot read.
     Gap(Range<u64>),
 }
 
@@ -34,6 +34,8 @@ pub struct SegmentScan<'a> {
     superblock: &'a PartSuperblock,
     range: Range<u64>,
     bytes: Vec<u8>,
+    /// Number of bytes skipped the last time because they cannot be read; 0 if something was read since.
+    unread: u64,
     /// Segment found after a gap, not returned yet.
     next: Option<(u64, ParsedSegment)>,
 }
@@ -42,7 +44,7 @@ impl<'a> SegmentScan<'a> {
     /// Scans `range` of the part, which begins at a multiple of [`ALIGN`].
     pub fn new(source: &'a dyn ReadAt, superblock: &'a PartSuperblock, range: Range<u64>) -> Self {
         let range = range.start..range.end.min(source.len());
-        SegmentScan { source, superblock, range, bytes: Vec::new(), next: None }
+        SegmentScan { source, superblock, range, bytes: Vec::new(), unread: 0, next: None }
     }
 
     /// Scans the whole part after its superblock.
@@ -57,10 +59,13 @@ impl<'a> SegmentScan<'a> {
         let begin = self.range.start;
         while self.range.start < self.range.end {
             let position = self.range.start;
-            if let Ok(segment) = read_segment(self.source, self.superblock, position, &mut self.bytes)?
+            let read = read_segment(self.source, self.superblock, position, &mut self.bytes)
+                .or_else(|error| StructureFlaw::unreadable("segment", error).map(Err))?;
+            if let Ok(segment) = read
                 && position.saturating_add(segment.len()) <= self.range.end
             {
                 self.range.start = position + segment.len();
+                self.unread = 0;
                 if begin == position {
                     return Ok(Some(ScanStep::Segment { position, segment }));
                 }
@@ -77,7 +82,17 @@ impl<'a> SegmentScan<'a> {
         // Segments begin at multiples of ALIGN, so nothing in between is looked at.
         let from = position.saturating_add(ALIGN as u64);
         self.bytes.resize(STRIDE_LEN, 0);
-        let got = self.source.read_at(&mut self.bytes, from)?;
+        let got = match self.source.read_at(&mut self.bytes, from) {
+            Ok(got) => got,
+            Err(error) => {
+                StructureFlaw::unreadable("segment", error)?;
+                // Twice as far each time: each read of a dying disk may take seconds.
+                self.unread = self.unread.saturating_mul(2).max(STRIDE_LEN as u64);
+                self.range.start = from.saturating_add(self.unread).min(self.range.end.max(from));
+                return Ok(());
+            }
+        };
+        self.unread = 0;
         let pages = self.bytes[..got].chunks(ALIGN);
         let quiet = pages.take_while(|page| SegmentLengths::peek(page, &self.superblock.set).is_none()).count();
         self.range.start = from.saturating_add((quiet * ALIGN) as u64).min(self.range.end.max(from));

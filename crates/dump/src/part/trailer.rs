@@ -171,8 +171,13 @@ pub fn find_footer(source: &dyn ReadAt, superblock: &PartSuperblock) -> io::Resu
     let last = source.len().checked_sub(ALIGN as u64);
     // The one in the superblock first: the last bytes of a device do not belong to the part.
     for position in superblock.footer.into_iter().chain(last) {
-        if source.read_at(&mut bytes, position)? < ALIGN {
-            continue;
+        match source.read_at(&mut bytes, position) {
+            Ok(ALIGN) => {}
+            Ok(_) => continue,
+            Err(error) => {
+                StructureFlaw::unreadable("footer", error)?;
+                continue;
+            }
         }
         if let Ok(foot) = PartFooter::parse(&bytes, superblock)
             && foot.index <= position

@@ -22,7 +22,7 @@ type PartSources = Vec<(PathBuf, Arc<dyn ReadAt>)>;
 /// Returns the superblock of the set, from the first part with a valid one.
 pub(super) fn common(sources: &PartSources) -> Result<PartSuperblock> {
     let mut first: Option<(&PathBuf, PartSuperblock)> = None;
-    let mut flaw = None;
+    let mut flaw: Option<(&PathBuf, &dyn ReadAt, StructureFlaw)> = None;
     for (path, source) in sources {
         match (superblock(path, source.as_ref())?, &first) {
             (Ok(found), None) => first = Some((path, found)),
@@ -33,20 +33,31 @@ pub(super) fn common(sources: &PartSources) -> Result<PartSuperblock> {
             (Ok(_), Some(_)) => {}
             // A damaged superblock matters only if no other part has a sound one: they differ in the
             // part's own numbers alone.
-            (Err(bad), _) => flaw = flaw.or(Some((path, bad))),
+            (Err(bad), _) => flaw = flaw.or(Some((path, source.as_ref(), bad))),
         }
     }
     match (first, flaw) {
         (Some((_, superblock)), _) => Ok(superblock),
-        (None, Some((path, flaw))) => Err(flaw.at(path, 0)),
+        (None, Some((path, source, flaw))) => Err(no_part(path, source, flaw)),
         (None, None) => Err(Error::option("parts", 0, "at least one is needed")),
     }
 }
 
 fn superblock(path: &PathBuf, source: &dyn ReadAt) -> Result<std::result::Result<PartSuperblock, StructureFlaw>> {
     let mut bytes = [0; ALIGN];
-    let len = source.read_at(&mut bytes, 0).map_err(Error::io("cannot read", path))?;
-    Ok(PartSuperblock::parse(&bytes[..len]))
+    match source.read_at(&mut bytes, 0) {
+        Ok(len) => Ok(PartSuperblock::parse(&bytes[..len])),
+        Err(error) => StructureFlaw::unreadable("superblock", error).map(Err).map_err(Error::io("cannot read", path)),
+    }
+}
+
+/// Returns the error of a file that nothing proves to be a part.
+fn no_part(path: &PathBuf, source: &dyn ReadAt, flaw: StructureFlaw) -> Error {
+    match source.read_at(&mut [0; ALIGN], 0) {
+        Ok(_) => flaw.at(path, 0),
+        // The disk is to blame rather than its contents.
+        Err(error) => Error::io("cannot read", path)(error),
+    }
 }
 
 /// Returns the parts by number, without duplicates.
@@ -108,7 +119,7 @@ fn headless(
     let (number, superblock, foot) = match (found, first) {
         (Some((superblock, foot)), _) => (Some(superblock.part), superblock, Some(foot)),
         (None, Some(_)) => (None, PartSuperblock { footer: None, ..common.clone() }, None),
-        (None, None) => return Err(flaw.at(&path, 0)),
+        (None, None) => return Err(no_part(&path, source.as_ref(), flaw)),
     };
     Ok(AvailablePart::new(path, source, number, superblock, Some(flaw.why), foot))
 }
@@ -171,7 +182,10 @@ impl AvailablePart {
                 self.scanned = Some("it has no footer: the part is not finished, or was cut off".into());
                 u64::MAX
             }
-            Some(foot) => match read_index(&self.source, &self.superblock, foot).map_err(reading)? {
+            Some(foot) => match read_index(&self.source, &self.superblock, foot)
+                .or_else(|error| StructureFlaw::unreadable("index", error).map(Err))
+                .map_err(reading)?
+            {
                 Ok(entries) => {
                     entries.iter().for_each(|entry| found(entry.position, entry.len, entry.head));
                     return Ok(());

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers in tests are small")]
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use packfs_blocks::{Progress, ReadAt};
 use proptest::prelude::*;
@@ -285,6 +286,64 @@ fn parts_without_superblock_index_or_footer_are_read() {
         assert_eq!(all_torn.open_end().is_none(), sized);
         assert!(read(&all_torn).unwrap() == dump.bytes);
     }
+}
+
+/// Bytes of which a range cannot be read.
+#[derive(Debug)]
+struct BadSectors(Vec<u8>, Range<u64>);
+
+impl ReadAt for BadSectors {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let end = offset.saturating_add(buf.len() as u64).min(self.len());
+        if offset < self.1.end && self.1.start < end {
+            return Err(std::io::Error::from_raw_os_error(libc::EIO));
+        }
+        self.0.read_at(buf, offset)
+    }
+
+    fn len(&self) -> u64 {
+        ReadAt::len(&self.0)
+    }
+}
+
+/// Opens a set of parts, the first of which has a page that cannot be read.
+fn open_with_bad_page(mut parts: Vec<Vec<u8>>, at: usize) -> Result<Set> {
+    let first = BadSectors(parts.remove(0), at as u64..at as u64 + 4096);
+    let mut sources = vec![(PathBuf::from("p0"), Arc::new(first) as Arc<dyn ReadAt>)];
+    for (part, n) in parts.into_iter().zip(1..) {
+        sources.push((PathBuf::from(format!("p{n}")), Arc::new(part)));
+    }
+    Set::from_sources(sources, &SetOptions { cache_bytes: 1 << 20 })
+}
+
+#[test]
+fn what_a_disk_cannot_read_is_damage_like_any_other() {
+    let plain = plan(2, 0, 8).build();
+    let protected = plan(3, 1, 8).build();
+    let len = |dump: &Dump| dump.parts[0].len();
+    // No other segment refers to this one.
+    let (part, position, start, end) = plain.places[4];
+    assert_eq!(part, 0);
+    let mut unfinished = plain.clone();
+    let index = len(&plain) - 8192;
+    unfinished.parts[0].truncate(index);
+    let cases = [
+        ("index", &plain, index, vec![]),
+        ("footer", &plain, index + 4096, vec![]),
+        ("segment", &unfinished, position, vec![(start, end)]),
+        ("superblock", &protected, 0, vec![]),
+        ("index", &protected, len(&protected) - 8192, vec![]),
+    ];
+    for (what, dump, at, lost) in cases {
+        let set = open_with_bad_page(dump.parts.clone(), at).unwrap();
+        let (left, found) = read_partly(&set);
+        assert_eq!(ranges(&found), lost, "{what}");
+        right_or_lost(dump, &left, &found);
+        let (found, checked) = findings(&set);
+        assert!(!found.is_empty() && ranges(&checked.lost) == lost, "{what}: {found:?}");
+    }
+    let alone = open_with_bad_page(vec![protected.parts[0].clone()], 0).unwrap_err();
+    assert_eq!(alone.to_string(), "p0: cannot read: Input/output error (os error 5)");
 }
 
 #[test]

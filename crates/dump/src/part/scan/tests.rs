@@ -1,5 +1,8 @@
 //! Scans of hand-made parts: whole, cut and damaged.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use packfs_codec::{Choice, Codec};
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
@@ -119,6 +122,25 @@ fn a_long_gap_is_skipped_to_the_segment_after_it() {
     let moved = bytes.len() as u64;
     bytes.extend(tail);
     assert_eq!(positions(&bytes), (vec![places[0], places[1], moved, moved + 8192], vec![(places[2], moved)]));
+}
+
+#[test]
+fn a_dead_disk_takes_few_reads() {
+    /// A terabyte of which nothing can be read; counts the attempts.
+    #[derive(Debug)]
+    struct DeadDisk(AtomicU64);
+    impl ReadAt for DeadDisk {
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            self.0.fetch_add(1, Relaxed);
+            Err(io::Error::from_raw_os_error(libc::EIO))
+        }
+        fn len(&self) -> u64 {
+            1 << 40
+        }
+    }
+    let disk = DeadDisk(AtomicU64::new(0));
+    assert_eq!(positions(&disk), (vec![], vec![(4096, 1 << 40)]));
+    assert!(disk.0.load(Relaxed) < 100, "{disk:?}");
 }
 
 #[test]
