@@ -317,7 +317,8 @@ impl DumpInfo {
         match &self.resume {
             Some(words) => {
                 let words: Vec<_> = words.iter().map(|one| shell_word(one)).collect();
-                writeln!(out, "continue     {} (INPUT: what was split)", words.join(" "))
+                let input = "INPUT: what was split, with --as-is if that was given";
+                writeln!(out, "continue     {} ({input})", words.join(" "))
             }
             None => writeln!(
                 out,

@@ -42,19 +42,23 @@ pub(super) fn run(args: &SplitArgs) -> Result<CommandOutcome> {
         note(&format!("{input}: stored as the ELF core that this crash dump was made from; --as-is stores its bytes"));
     }
     // A split is not undone: its parts can be continued, or joined as far as they go.
-    interrupt::explain_end(if args.input == Path::new("-") {
+    let is_stream = input.size().is_none();
+    interrupt::explain_end(if is_stream {
         "packfs join --partial restores what the parts contain".into()
+    } else if options.force {
+        "continue with the same command, with --resume instead of --force".into()
     } else {
         "continue with the same command and --resume".into()
     });
     let meter = ProgressMeter::start(args.talk.quiet);
     let done = packfs_dump::split(input, &args.parts, &options, meter.progress());
     let spent = meter.finish();
+    let done = done.map_err(|error| if decoded { explain_other_input(error) } else { error });
     let report = done.with_context(|| format!("splitting {}", display(&args.input)))?;
     if !args.talk.quiet {
         report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
     }
-    list_problems(&report).iter().for_each(|line| say(format_args!("packfs: {line}")));
+    list_problems(&report, is_stream).iter().for_each(|line| say(format_args!("packfs: {line}")));
     let summary = SplitSummary::new(args, decoded, &options, &report, &spent);
     if args.json {
         json::print(&summary)?;
@@ -73,27 +77,44 @@ fn open_core(args: &SplitArgs) -> Result<Option<Input>> {
         Error::Corrupt { .. } | Error::Unsupported(_) => {
             anyhow::Error::msg(format!("{error}\n--as-is splits the bytes of the file"))
         }
+        // One file of `makedumpfile --split`.
+        Error::Lost { .. } => anyhow::Error::msg(format!(
+            "{error}\nmakedumpfile --reassemble combines the files of a dump, --as-is splits the bytes of this one"
+        )),
         error => error.into(),
     });
     core.with_context(|| format!("splitting {}", display(&args.input)))
 }
 
+/// Adds to the error of resuming with another input why the ELF core of a crash dump may be another one.
+fn explain_other_input(error: Error) -> Error {
+    match error {
+        Error::NotResumable(why) if why.starts_with("the input") => Error::NotResumable(format!(
+            "{why}; give --as-is if the split was begun with it; begin anew what packfs 0.3 or older began"
+        )),
+        error => error,
+    }
+}
+
 /// Returns the problems that did not stop the split, one per line.
-fn list_problems(report: &SplitReport) -> Vec<String> {
+fn list_problems(report: &SplitReport, is_stream: bool) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(report.input_error.as_ref().map(|why| format!("the input: {why}")));
     for part in &report.parts {
         lines.extend(part.error.as_ref().map(|why| format!("{}: abandoned: {why}", display(&part.path))));
     }
+    // With --dedup, a chunk may be stored as a reference to one that was lost later.
+    let equal = if report.chunks.same_bytes > 0 { ", and chunks equal to it," } else { "" };
     for (start, end) in &report.suspect {
         let range = ByteSpan(*start..*end);
         lines.push(format!(
-            "{range} of the dump may be lost: the part that had it failed, and a stream cannot be read again"
+            "{range} of the dump{equal} may be lost: the part that had it failed, and a stream cannot be read again"
         ));
     }
     if report.weak_stripes > 0 {
         let stripes = units::of(report.weak_stripes, "stripe");
-        lines.push(format!("{stripes} got less parity than requested, because too few parts were left"));
+        let advice = if is_stream { "" } else { "; once they are replaced, --resume restores the protection" };
+        lines.push(format!("{stripes} may lose fewer parts than requested, because parts failed{advice}"));
     }
     lines
 }

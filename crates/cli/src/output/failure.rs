@@ -133,7 +133,7 @@ pub(crate) fn option_hint(error: &anyhow::Error, may_leave_out: Option<&[PathBuf
             Some("replace it with --force, or continue with --resume")
         }
         ErrorCause::Dump(packfs_dump::Error::NoPartLeft { .. }) => {
-            Some("make room, then repeat the command with --resume")
+            Some("a stream must be split anew; else drop --force, make room, then repeat the command with --resume")
         }
         ErrorCause::Dump(packfs_dump::Error::Exists { device: true, .. }) => Some("--force overwrites it"),
         _ => None,
@@ -303,6 +303,7 @@ mod tests {
             (Error::NotFound { path: path() }.into(), 1, "packfs list"),
             (Error::NoMatch { regex: "x".into() }.into(), 1, "packfs list"),
             (packfs_dump::Error::Exists { path: path(), device: false }.into(), 1, "--resume"),
+            (packfs_dump::Error::NoPartLeft { why: "a: full".into() }.into(), 1, "a stream must be split anew"),
             (packfs_dump::Error::NotResumable("other".into()).into(), 2, ""),
             (packfs_bench::Error::Image(Error::option("label", "x", "y")).into(), 2, ""),
             (packfs_bench::Error::Interrupted.into(), 130, ""),

@@ -261,10 +261,10 @@ impl Drop for Mount {
 }
 
 /// A file as a block device, detached when dropped.
-struct Loop(String);
+pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
-    fn attach(test: &str, file: &Path) -> Option<Loop> {
+    pub(crate) fn attach(test: &str, file: &Path) -> Option<Loop> {
         match Command::new("losetup").args(["--find", "--show"]).arg(file).output() {
             Ok(done) if done.status.success() => Some(Loop(String::from_utf8(done.stdout).unwrap().trim().to_owned())),
             _ => {

@@ -125,9 +125,14 @@ fn files_that_cannot_be_crash_dumps_are_refused_and_leave_nothing() {
     succeed(dir, &["split", "text", "-o", "t", "-q"]);
     succeed(dir, &["join", "a", "b", "-o", "dump", "--as", "kdump"]);
     succeed(dir, &["split", "dump", "-o", "d", "-q", "--as-is"]);
-    fs::write(dir.join("torn"), &fs::read(dir.join("dump")).unwrap()[..5_000]).unwrap();
+    let mut dump = fs::read(dir.join("dump")).unwrap();
+    fs::write(dir.join("torn"), &dump[..5_000]).unwrap();
+    // In the sub header: one of several files, with the first 300 pages.
+    dump[4096 + 12] = 1;
+    dump[4096 + 80..4096 + 96].copy_from_slice([0, 300].map(u64::to_le_bytes).as_flattened());
+    fs::write(dir.join("one"), &dump).unwrap();
     let before = names(dir);
-    let cases: [(i32, &[&str], &str); 11] = [
+    let cases: [(i32, &[&str], &str); 13] = [
         (2, &["join", "a", "b", "-o", "x", "--codec", "lzo"], "--codec is for --as kdump"),
         (
             2,
@@ -143,6 +148,8 @@ fn files_that_cannot_be_crash_dumps_are_refused_and_leave_nothing() {
         (1, &["join", "u", "-o", "x", "--as", "kdump-flat"], "PAGESIZE"),
         (1, &["join", rest, "-o", "x", "--as", "kdump"], "with --partial, without --as"),
         (1, &["split", "torn", "-o", "x"], "--as-is splits the bytes of the file"),
+        (1, &["split", "one", "-o", "x"], "makedumpfile --reassemble combines the files of a dump, --as-is splits"),
+        (2, &["split", "dump", "-o", "d", "--resume"], "give --as-is if the split was begun with it"),
     ];
     for (status, args, says) in cases {
         let said = fail(dir, status, args);

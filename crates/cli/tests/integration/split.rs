@@ -215,7 +215,8 @@ fn an_unfinished_set_says_so_first_and_how_to_continue() {
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("unfinished   no part has the end of the dump"), "{text}");
     let command = "packfs split INPUT -o 'a b' -o b --codec zstd:1 --chunk 64K --resume";
-    assert_eq!(lines.next().unwrap(), format!("continue     {command} (INPUT: what was split)"));
+    let input = "INPUT: what was split, with --as-is if that was given";
+    assert_eq!(lines.next().unwrap(), format!("continue     {command} ({input})"));
     assert!(!text.contains("times smaller"), "{text}");
     let unfinished = json(&about(&["a b", "b", "--json"]));
     assert_eq!((&unfinished["finished"], &unfinished["ratio"]), (&false.into(), &serde_json::Value::Null));
@@ -240,6 +241,35 @@ fn an_unfinished_set_says_so_first_and_how_to_continue() {
     let text = about(&["s"]);
     assert!(text.lines().nth(1).unwrap().contains("packfs join --partial"), "{text}");
     assert_eq!(json(&about(&["s", "--json"]))["resume"], serde_json::Value::Null);
+}
+
+#[test]
+fn an_interrupted_split_says_how_to_continue() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("core"), memory(9_000_000, 2)).unwrap();
+    let cases: [(&[&str], &str); 4] = [
+        (&["split", "fifo"], "packfs join --partial restores what the parts contain"),
+        (&["split", "-"], "continue with the same command and --resume"),
+        (&["split", "core"], "continue with the same command and --resume"),
+        (&["split", "core", "--force"], "continue with the same command, with --resume instead of --force"),
+    ];
+    for (n, (args, told)) in cases.into_iter().enumerate() {
+        let out = format!("out{n}");
+        assert!(Command::new("mkfifo").args(["fifo", &out]).current_dir(dir.path()).status().unwrap().success());
+        // Kept open, a FIFO has no end and takes 64 KiB.
+        let hold = |name: &str| File::options().read(true).write(true).open(dir.path().join(name)).unwrap();
+        let _input = hold("fifo");
+        let mut part = hold(&out);
+        let mut run = packfs([args, &["-o", &out, "-q"]].concat());
+        run.current_dir(dir.path()).stdin(File::open(dir.path().join("core")).unwrap()).stderr(Stdio::piped());
+        let child = run.spawn().unwrap();
+        // The superblock: the split has begun.
+        part.read_exact(&mut [0; 4096]).unwrap();
+        assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+        let said = stderr(&child.wait_with_output().unwrap());
+        assert!(said.contains(told), "{args:?}: {said}");
+        std::fs::remove_file(dir.path().join("fifo")).unwrap();
+    }
 }
 
 #[test]

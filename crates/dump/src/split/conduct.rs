@@ -160,7 +160,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
         self.report.bytes = self.end;
         let loss = self.queue.take_loss();
         self.report.suspect.extend(loss.ranges.iter().map(|range| (range.start, range.end)));
-        self.report.weak_stripes += self.stripes.weak() + self.queue.weak() + loss.parity;
+        self.report.weak_stripes += self.stripes.weak() + self.queue.weak() + loss.weakened;
         // Failed parts are worse than a failed input.
         match (taken, settled) {
             (_, Err(SplitStop::NoPart)) => Err(SplitStop::NoPart),
@@ -193,9 +193,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             let data = source.data_from(at).unwrap_or(Some(at..range.end));
             let begin = data.as_ref().map_or(range.end, |data| data.start / chunk * chunk).clamp(at, range.end);
             if at < begin {
-                let fill =
-                    PendingStretch { offset: at, len: begin - at, result: Ok((begin - at, PackedChunk::Fill([0; 8]))) };
-                self.pack(JobTicket::ready(fill), 0)?;
+                self.take_hole(at..begin)?;
             }
             let end = data.map_or(begin, |data| data.end.checked_next_multiple_of(chunk).unwrap_or(u64::MAX));
             at = begin;
@@ -206,6 +204,17 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             }
         }
         Ok(())
+    }
+
+    fn take_hole(&mut self, hole: Range<u64>) -> Result<(), SplitStop> {
+        let len = hole.end - hole.start;
+        // Behind the data that is still being classified: a hole that overtook it would need a segment of its own.
+        if self.seen.is_some() && !self.again {
+            let fill = PendingStretch { offset: hole.start, len, result: Ok((len, ClassifiedChunk::Fill([0; 8]))) };
+            return self.queue_classifying(JobTicket::ready(fill), PAGE / 8);
+        }
+        let fill = PendingStretch { offset: hole.start, len, result: Ok((len, PackedChunk::Fill([0; 8]))) };
+        self.pack(JobTicket::ready(fill), 0)
     }
 
     fn take_extent(&mut self, source: &Arc<dyn Source>, offset: u64, len: usize) -> Result<(), SplitStop> {
@@ -302,11 +311,17 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
                 return self.pack(JobTicket::ready(PendingStretch { offset, len, result: Err(failure) }), 0);
             }
         };
+        if let ClassifiedChunk::Fill(pattern) = classified {
+            // A hole has any length, but takes no memory in the queue.
+            let fill = PendingStretch { offset, len, result: Ok((got, PackedChunk::Fill(pattern))) };
+            return self.pack(JobTicket::ready(fill), 0);
+        }
         if let (Some(seen), ClassifiedChunk::Bytes(bytes, Some(digest))) = (&mut self.seen, &classified) {
             // Only full chunks are remembered, so one that refers to another has its length.
             let full = bytes.len() == self.shared.chunk;
             let earlier = if full { seen.find_or_add(*digest, offset) } else { None };
-            if let Some(target) = earlier.filter(|_| offset >= self.work.fresh_from) {
+            let may_refer = |target: &u64| offset >= self.work.fresh_from && !self.queue.may_lack(*target);
+            if let Some(target) = earlier.filter(may_refer) {
                 let same = PackedChunk::Same { target, sum: crate::format::sum(bytes) };
                 return self.pack(JobTicket::ready(PendingStretch { offset, len, result: Ok((got, same)) }), 0);
             }
@@ -473,7 +488,7 @@ impl<'a, 'env> SplitConductor<'a, 'env> {
             }
             self.queue.sync();
             let loss = self.queue.take_loss();
-            self.report.weak_stripes += loss.parity;
+            self.report.weak_stripes += loss.weakened;
             if loss.ranges.is_empty() {
                 return Ok(());
             }

@@ -25,7 +25,7 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -38,6 +38,7 @@ use packfs_blocks::{Progress, pipeline, threads};
 
 use self::chunk::ChunkWorker;
 use self::conduct::{SplitConductor, SplitStop};
+use self::open::OpenedPart;
 use self::part::PartWriter;
 use self::plan::MemoryPlan;
 use self::queue::SegmentQueue;
@@ -98,14 +99,17 @@ fn split_on(
     // A codec that this build lacks, and invalid options, are detected before anything is touched.
     options.codec.encoder(options.chunk as usize)?;
     let plan = MemoryPlan::new(options, parts.len())?;
-    let opened = open::open(files, parts, options, &input)?;
+    // Also before the parts are opened, which replaces those that exist.
     let superblock = new_set(&input, parts.len(), options, &plan)?;
+    let opened = open::open(files, parts, options, &input)?;
     let resumed = if options.resume { resume::examine(&opened, &superblock)? } else { None };
     if resumed.is_some() && input.size().is_none() {
         return Err(Error::NotResumable("the input is a stream, which cannot be read again".to_owned()));
     }
     let work = SplitWork::new(&opened, superblock, resumed, &input, options, plan)?;
     if work.is_finished() {
+        // The run that wrote it may have been killed before it did this.
+        opened.iter().try_for_each(OpenedPart::flush)?;
         return Ok(work.report_of_finished(&opened));
     }
     progress.total.store(work.superblock.size.unwrap_or(0), std::sync::atomic::Ordering::Relaxed);
@@ -226,11 +230,9 @@ impl Drop for QuitGuard<'_> {
 
 /// Makes the names of the parts durable.
 fn sync_directories(parts: &[PartWriter]) {
-    let parent = |path: &Path| match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let directories: BTreeSet<_> = parts.iter().filter(|part| part.is_file()).map(|part| parent(&part.path)).collect();
+    // Where a link leads: a file that was replaced has a new name there.
+    let parent = |part: &PartWriter| Some(part.path.canonicalize().ok()?.parent()?.to_owned());
+    let directories: BTreeSet<_> = parts.iter().filter(|part| part.is_file()).filter_map(parent).collect();
     for directory in directories {
         // The parts themselves are durable; some file systems refuse this for directories.
         let _ = File::open(directory).and_then(|directory| directory.sync_all());

@@ -1,9 +1,9 @@
 //! Opens the parts: none may be overwritten without permission, used twice, or be the input.
 
 use std::collections::HashMap;
-use std::fs::{Metadata, OpenOptions, Permissions};
+use std::fs::{Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::Storage;
@@ -33,6 +33,28 @@ impl OpenedPart {
     pub(super) fn keep(&mut self) -> io::Result<Box<dyn Storage>> {
         self.created = false;
         self.storage.take().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Replaces the file by a new one that only its owner can read. The old one may belong to others, or they may have
+    /// it open, and a dump holds whatever was in memory.
+    fn replace(&mut self, files: &dyn FileSystem) -> Result<()> {
+        let replaced = || {
+            // The file itself, not a link to it.
+            let path = self.path.canonicalize()?;
+            std::fs::remove_file(&path)?;
+            write_options(self.direct, OFlags::empty()).create_new(true).open(path)
+        };
+        let file = replaced().map_err(Error::io("cannot replace", &self.path))?;
+        self.storage = Some(files.adopt(Box::new(file)));
+        Ok(())
+    }
+
+    /// Flushes it to the disk.
+    pub(super) fn flush(&self) -> Result<()> {
+        self.storage
+            .as_ref()
+            .map_or(Ok(()), |storage| storage.sync_data())
+            .map_err(Error::io("cannot flush", &self.path))
     }
 
     /// Truncates a file to `len`; anything else stays as it is.
@@ -66,13 +88,9 @@ pub(super) fn open(
         opened.push(open_one(files, path, found.as_ref(), options)?);
     }
     if !options.resume {
-        // A file that was there may be readable by others, and a dump holds whatever was in memory.
-        for part in opened.iter().filter(|part| !part.created && part.sink == PartTarget::File) {
-            part.cut(0)?;
-            if let Some(file) = part.storage.as_ref().and_then(|storage| storage.file()) {
-                let mode = Permissions::from_mode(0o600);
-                file.set_permissions(mode).map_err(Error::io("cannot make private", &part.path))?;
-            }
+        // Only now, as none must be lost because another cannot be opened.
+        for part in opened.iter_mut().filter(|part| !part.created && part.sink == PartTarget::File) {
+            part.replace(files)?;
         }
     }
     Ok(opened)
@@ -136,6 +154,14 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
+/// Returns the options to open a part with: private if it is created, with these flags and those of direct I/O.
+fn write_options(direct: bool, mut flags: OFlags) -> OpenOptions {
+    flags.set(OFlags::DIRECT, direct);
+    let mut how = OpenOptions::new();
+    how.write(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    how
+}
+
 fn open_one(
     files: &dyn FileSystem,
     path: &Path,
@@ -149,12 +175,9 @@ fn open_one(
     };
     let created = found.is_none();
     let try_open = |direct: bool| {
-        let mut flags = OFlags::empty();
-        flags.set(OFlags::DIRECT, direct);
         // On a block device: fail if it is mounted.
-        flags.set(OFlags::EXCL, sink == PartTarget::Device);
-        let mut how = OpenOptions::new();
-        how.write(true).create_new(created).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)
+        let exclusive = if sink == PartTarget::Device { OFlags::EXCL } else { OFlags::empty() };
+        write_options(direct, exclusive).create_new(created).open(path)
     };
     let direct = options.direct && sink != PartTarget::Pipe;
     let (file, direct) = match try_open(direct) {

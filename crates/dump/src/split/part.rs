@@ -79,7 +79,9 @@ impl PartWriter {
         position: u64,
         index: Vec<SegmentEntry>,
     ) -> Self {
-        let safe = (position, index.len());
+        // What an earlier run wrote may still be in memory only, except for what its last checkpoint vouches for.
+        let checkpoint = index.iter().rposition(|entry| entry.head.kind == SegmentKind::Checkpoint);
+        let safe = checkpoint.map_or((position.min(ALIGN as u64), 0), |n| (index[n].position, n));
         PartWriter {
             path: path.to_owned(),
             superblock,
@@ -102,10 +104,10 @@ impl PartWriter {
         }
     }
 
-    /// Writes the superblock, unless the part has one.
+    /// Writes the superblock. A part that has one is flushed, so that its contents count as safe.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         if self.position > 0 {
-            return Ok(());
+            return self.sync();
         }
         let page = self.superblock_page();
         self.write(&page, 0)?;
@@ -324,10 +326,14 @@ fn pipe_len(pipe: &File) -> u64 {
 fn loss(entries: &[SegmentEntry]) -> PartLoss {
     let mut loss = PartLoss::default();
     for SegmentEntry { head, .. } in entries {
-        match head.kind {
-            SegmentKind::Data if head.start < head.end => loss.ranges.push(head.start..head.end),
-            SegmentKind::Parity => loss.parity += 1,
-            _ => {}
+        if !matches!(head.kind, SegmentKind::Data | SegmentKind::Parity) {
+            continue;
+        }
+        // Data is written again in another stripe. That does not help the segments left of its old one, which rely on
+        // the lost segment as much as on lost parity.
+        loss.weakened += u64::from(head.parity > 0);
+        if head.kind == SegmentKind::Data && head.start < head.end {
+            loss.ranges.push(head.start..head.end);
         }
     }
     loss
@@ -335,7 +341,55 @@ fn loss(entries: &[SegmentEntry]) -> PartLoss {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
+    use packfs_blocks::io::FileSystem;
+    use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
+
     use super::*;
+
+    /// Segments that were resumed, whether the first flush fails, what is lost then, and the number of pages kept.
+    type ResumedCase = (&'static [SegmentKind], bool, Vec<Range<u64>>, u64);
+
+    #[test]
+    fn resumed_data_counts_as_safe_once_it_is_flushed() {
+        use SegmentKind::{Checkpoint, Data};
+        let page = ALIGN as u64;
+        let cases: [ResumedCase; 4] = [
+            (&[Data, Data], true, vec![0..1, 1..2], 1),
+            (&[Data, Checkpoint, Data, Data], true, vec![2..3, 3..4], 2),
+            (&[Data, Checkpoint, Data, Data], false, Vec::new(), 5),
+            (&[Data, Data], false, Vec::new(), 3),
+        ];
+        let superblock = PartSuperblock {
+            part: 0,
+            parts: 1,
+            parity: 0,
+            set: [7; 16],
+            size: Some(4),
+            footer: None,
+            input: 1,
+            chunk: 4096,
+            segment: 1 << 20,
+            codec: "none".parse().unwrap(),
+        };
+        let settings =
+            PartWriteSettings { sink: PartTarget::File, direct: false, checkpoint_every: 1 << 20, can_redo: true };
+        for (kinds, fails, lost, pages) in cases {
+            let entry = |(kind, n): (&SegmentKind, u64)| {
+                let head = SegmentHead { kind: *kind, stripe: n, shard: 0, data: 1, parity: 0, start: n, end: n + 1 };
+                SegmentEntry { position: (n + 1) * page, len: 4096, head }
+            };
+            let index: Vec<_> = kinds.iter().zip(0..).map(entry).collect();
+            let position = (index.len() as u64 + 1) * page;
+            let files = if fails { FaultyFiles::failing(0, FaultKind::Io) } else { FaultyFiles::new() };
+            let storage = files.adopt(Box::new(tempfile::tempfile().unwrap()));
+            let mut part = PartWriter::new(Path::new("part"), storage, superblock.clone(), settings, position, index);
+            assert_eq!(part.begin().is_err(), fails, "{kinds:?}");
+            let loss = part.retire(&io::Error::from_raw_os_error(libc::EIO));
+            assert_eq!((loss.ranges, part.position()), (lost, pages * page), "{kinds:?}");
+        }
+    }
 
     #[test]
     fn a_pipe_holds_what_it_was_enlarged_to() {

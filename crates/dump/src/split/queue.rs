@@ -35,8 +35,8 @@ enum QueueOrder {
 pub(super) struct PartLoss {
     /// Ranges of the dump that were written to it and may not have reached the disk.
     pub(super) ranges: Vec<Range<u64>>,
-    /// Number of parity segments of which the same is true.
-    pub(super) parity: u64,
+    /// Number of segments of stripes with parity of which the same is true. Such a stripe can lose one part fewer.
+    pub(super) weakened: u64,
 }
 
 /// Contents of a part, for the manifest.
@@ -215,6 +215,12 @@ impl SegmentQueue {
         std::mem::take(&mut self.lock().loss)
     }
 
+    /// Returns true if byte `at` of the dump may have been lost with a part that failed since the last call of
+    /// [`take_loss`](Self::take_loss).
+    pub(super) fn may_lack(&self, at: u64) -> bool {
+        self.lock().loss.ranges.iter().any(|range| range.contains(&at))
+    }
+
     /// Returns the number of stripes whose segments could not all go to different parts.
     pub(super) fn weak(&self) -> u64 {
         self.lock().weak
@@ -276,7 +282,7 @@ impl SegmentQueue {
             state.waiting.push_front(sealed);
         }
         state.loss.ranges.extend(loss.ranges);
-        state.loss.parity += loss.parity;
+        state.loss.weakened += loss.weakened;
         drop(state);
         self.for_parts.notify_all();
         self.for_conductor.notify_all();

@@ -66,17 +66,19 @@ pub(super) fn examine(opened: &[OpenedPart], wanted: &PartSuperblock) -> Result<
         let mut kept = Vec::new();
         match found {
             Some((superblock, source)) => {
-                (position, kept) = scan(part, superblock, source)?;
                 let foot = find_footer(source, superblock).map_err(Error::io("cannot read", &part.path))?;
+                // What a device has behind its index was given up with a failed run, and no reader looks at it.
+                let to = foot.as_ref().map_or(u64::MAX, |(_, foot)| foot.index);
+                (position, kept) = scan(part, superblock, source, to)?;
                 finished &= foot.is_some_and(|(_, foot)| foot.complete);
             }
             None => finished = false,
         }
-        stripes.add(&kept);
+        stripes.add(number, &kept);
         let index = kept.into_iter().map(|(entry, _)| entry).collect();
         parts.push(PartStart { number, position, index });
     }
-    let (covered, chunks) = stripes.covered();
+    let (covered, chunks) = stripes.covered(superblock.parity);
     Ok(Some(ResumedSet { superblock, parts, covered, chunks, next_stripe: stripes.next, finished }))
 }
 
@@ -159,37 +161,42 @@ fn number(
     Ok(found.iter().filter_map(number).collect())
 }
 
-/// Returns the good segments of a part with the types of their chunks, and the end of the last segment.
+/// Returns the good segments of a part before byte `to` with the types of their chunks, and the end of the last one.
 fn scan(
     part: &OpenedPart,
     superblock: &PartSuperblock,
     source: &FileAt,
+    to: u64,
 ) -> Result<(u64, Vec<(SegmentEntry, ChunkBytes)>)> {
     let io = |error| Error::io("cannot read", &part.path)(error);
     let mut segments = Vec::new();
     let mut position = ALIGN as u64;
     // On a device, the area far after the last segment is not searched.
-    while let Some((at, segment)) = next(source, superblock, position).map_err(io)? {
+    while let Some((at, mut segment)) = next(source, superblock, position..to).map_err(io)? {
         position = at + segment.len();
-        segments.push((at, segment));
+        let chunks = chunks(source, at, &segment).map_err(io)?;
+        // Only lengths and sums are needed from here on: the records of a terabyte take hundreds of megabytes.
+        segment.stretches = Vec::new();
+        segment.shards = Vec::new();
+        segments.push((at, segment, chunks));
     }
     // Everything before the last checkpoint was flushed before that was written, so it needs no verification.
-    let safe = segments.iter().rposition(|(_, segment)| segment.head.kind == SegmentKind::Checkpoint).unwrap_or(0);
+    let safe = segments.iter().rposition(|(_, segment, _)| segment.head.kind == SegmentKind::Checkpoint).unwrap_or(0);
     let mut end = ALIGN as u64;
     let mut kept = Vec::new();
     let mut bytes = Vec::new();
-    for (n, (position, segment)) in segments.iter().enumerate() {
+    for (n, (position, segment, chunks)) in segments.iter().enumerate() {
         // An index belongs to a trailer, which is written anew.
         if segment.head.kind == SegmentKind::Index {
             continue;
         }
         if n >= safe && !payload_is_sound(source, *position, segment, &mut bytes).map_err(io)? {
-            continue;
+            // Nothing behind it is kept: a checkpoint written later would vouch for it.
+            break;
         }
         end = position + segment.len();
         let len = u32::try_from(segment.len()).unwrap_or(SEGMENT_MAX);
-        let chunks = chunks(source, *position, segment).map_err(io)?;
-        kept.push((SegmentEntry { position: *position, len, head: segment.head }, chunks));
+        kept.push((SegmentEntry { position: *position, len, head: segment.head }, *chunks));
     }
     Ok((end, kept))
 }
@@ -223,10 +230,14 @@ fn chunks(source: &FileAt, position: u64, segment: &ParsedSegment) -> std::io::R
     Ok(chunks)
 }
 
-fn next(source: &FileAt, superblock: &PartSuperblock, position: u64) -> std::io::Result<Option<(u64, ParsedSegment)>> {
+fn next(
+    source: &FileAt,
+    superblock: &PartSuperblock,
+    range: Range<u64>,
+) -> std::io::Result<Option<(u64, ParsedSegment)>> {
     // Far enough to pass one segment that is torn.
-    let to = position.saturating_add(2 * u64::from(SEGMENT_MAX));
-    for found in SegmentScan::new(source, superblock, position..to) {
+    let to = range.start.saturating_add(2 * u64::from(SEGMENT_MAX));
+    for found in SegmentScan::new(source, superblock, range.start..to.min(range.end)) {
         if let ScanStep::Segment { position, segment } = found? {
             return Ok(Some((position, segment)));
         }
@@ -244,13 +255,27 @@ struct FoundStripes {
 #[derive(Debug, Default)]
 struct FoundStripe {
     shards: u128,
+    /// Parts that have some of them, one bit each.
+    parts: u128,
+    /// Number of its segments, and how many of them are parity.
     wanted: u16,
+    parity: u16,
     ranges: Vec<Range<u64>>,
     chunks: ChunkBytes,
 }
 
+impl FoundStripe {
+    /// Returns true if any `parity` parts may be lost. A run whose parts failed may have left too little parity, or two
+    /// segments in one part.
+    fn is_protected(&self, parity: u16) -> bool {
+        let is_whole = self.shards.count_ones() == u32::from(self.wanted);
+        is_whole && self.parts.count_ones() >= u32::from(self.wanted) && self.parity >= parity
+    }
+}
+
 impl FoundStripes {
-    fn add(&mut self, kept: &[(SegmentEntry, ChunkBytes)]) {
+    /// Adds the segments of part number `part`.
+    fn add(&mut self, part: u16, kept: &[(SegmentEntry, ChunkBytes)]) {
         for (SegmentEntry { head, .. }, chunks) in kept {
             if !matches!(head.kind, SegmentKind::Data | SegmentKind::Parity) {
                 continue;
@@ -259,7 +284,9 @@ impl FoundStripes {
             let stripe = self.found.entry(head.stripe).or_default();
             // In a damaged part the number may be anything.
             stripe.shards |= 1u128.checked_shl(head.shard.into()).unwrap_or(0);
+            stripe.parts |= 1u128.checked_shl(part.into()).unwrap_or(0);
             stripe.wanted = head.data + head.parity;
+            stripe.parity = head.parity;
             stripe.chunks += *chunks;
             if head.kind == SegmentKind::Data {
                 stripe.ranges.push(head.start..head.end);
@@ -267,10 +294,10 @@ impl FoundStripes {
         }
     }
 
-    /// Returns the ranges covered by complete stripes, and their contents. Other stripes would lack
-    /// the requested protection, and are written again.
-    fn covered(&self) -> (Vec<Range<u64>>, ChunkBytes) {
-        let whole = self.found.values().filter(|stripe| stripe.shards.count_ones() == u32::from(stripe.wanted));
+    /// Returns the ranges covered by complete stripes that protect from the loss of `parity` parts, and their contents.
+    /// Other stripes lack the requested protection, and are written again.
+    fn covered(&self, parity: u16) -> (Vec<Range<u64>>, ChunkBytes) {
+        let whole = self.found.values().filter(|stripe| stripe.is_protected(parity));
         let mut ranges = Vec::new();
         let mut chunks = ChunkBytes::default();
         for stripe in whole {
@@ -315,13 +342,15 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_stripes_count() {
+    fn only_whole_and_protected_stripes_count() {
         let mut stripes = FoundStripes::default();
-        stripes.add(&[entry(0, 0, 0..10), entry(1, 1, 30..40), entry(2, 0, 40..50)]);
-        stripes.add(&[entry(0, 1, 10..20), entry(1, 2, 20..40), entry(2, 1, 50..60)]);
-        stripes.add(&[entry(0, 2, 0..20), entry(2, 2, 40..60)]);
-        assert_eq!(stripes.covered(), (vec![0..20, 40..60], ChunkBytes { raw_bytes: 40, ..ChunkBytes::default() }));
-        assert_eq!(stripes.next, 3);
+        // Stripe 1 lacks a segment, and two of stripe 3 are in one part.
+        stripes.add(0, &[entry(0, 0, 0..10), entry(1, 1, 30..40), entry(2, 0, 40..50), entry(3, 0, 60..70)]);
+        stripes.add(1, &[entry(0, 1, 10..20), entry(1, 2, 20..40), entry(2, 1, 50..60)]);
+        stripes.add(2, &[entry(0, 2, 0..20), entry(2, 2, 40..60), entry(3, 1, 70..80), entry(3, 2, 60..80)]);
+        assert_eq!(stripes.covered(1), (vec![0..20, 40..60], ChunkBytes { raw_bytes: 40, ..ChunkBytes::default() }));
+        assert_eq!(stripes.covered(2), (Vec::new(), ChunkBytes::default()));
+        assert_eq!(stripes.next, 4);
     }
 
     #[test]

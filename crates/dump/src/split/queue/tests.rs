@@ -50,11 +50,12 @@ fn the_segment_of_a_failed_part_comes_back_first() {
     push(&queue, 1, 0, 0);
     let PartTask::Write(first) = queue.take(0) else { panic!("something waits") };
     let lost = vec![5..6, 8..9];
-    let loss = PartLoss { ranges: lost.clone(), parity: 1 };
+    let loss = PartLoss { ranges: lost.clone(), weakened: 1 };
     queue.failed(0, Some(first), loss, PartExtent::default());
     assert_eq!((taken(&queue, 0), taken(&queue, 1)), (None, Some((0, 0))));
+    assert_eq!([4, 5, 6, 8].map(|at| queue.may_lack(at)), [false, true, false, true]);
     let loss = queue.take_loss();
-    assert_eq!((loss.ranges, loss.parity), (lost, 1));
+    assert_eq!((loss.ranges, loss.weakened), (lost, 1));
     queue.failed(1, Some(sealed(0, 0, 0)), PartLoss::default(), PartExtent::default());
     assert!(!queue.push(sealed(3, 0, 0), &mut Duration::default()));
     assert!(!queue.drain());

@@ -4,11 +4,12 @@ mod faults;
 mod reader;
 mod resume;
 
-use std::os::unix::fs::PermissionsExt;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packfs_blocks::testing::Random;
+use packfs_blocks::testing::{Random, noise};
 use packfs_blocks::{Progress, ReadAt};
 use proptest::prelude::*;
 
@@ -196,6 +197,89 @@ fn a_custom_source_is_split_with_its_holes() {
     assert!(restore(&parts, report.bytes).unwrap() == bytes);
 }
 
+/// Zeros that cannot be told from other zeros.
+#[derive(Debug)]
+struct Nameless;
+
+impl ReadAt for Nameless {
+    fn read_at(&self, buf: &mut [u8], _: u64) -> std::io::Result<usize> {
+        buf.fill(0);
+        Ok(buf.len())
+    }
+    fn len(&self) -> u64 {
+        1 << 20
+    }
+}
+
+impl Source for Nameless {
+    fn fingerprint(&self) -> std::io::Result<u64> {
+        Err(std::io::Error::from_raw_os_error(libc::EIO))
+    }
+}
+
+#[test]
+fn holes_take_no_segments_of_their_own() {
+    const STRIPE: u64 = 1 << 16;
+    /// Data and holes in turn.
+    #[derive(Debug)]
+    struct Striped(Vec<u8>);
+    impl ReadAt for Striped {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+            self.0.read_at(buf, offset)
+        }
+        fn len(&self) -> u64 {
+            ReadAt::len(&self.0)
+        }
+    }
+    impl Source for Striped {
+        fn data_from(&self, offset: u64) -> std::io::Result<Option<std::ops::Range<u64>>> {
+            let stripe = (offset / STRIPE).next_multiple_of(2);
+            let data = offset.max(stripe * STRIPE)..(stripe + 1) * STRIPE;
+            Ok((data.start < self.len()).then_some(data))
+        }
+        fn fingerprint(&self) -> std::io::Result<u64> {
+            Ok(1)
+        }
+    }
+    let mut bytes = noise(200 << 16, 8);
+    bytes.chunks_mut(1 << 16).skip(1).step_by(2).for_each(|hole| hole.fill(0));
+    let split_striped = |dedup: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = names(dir.path(), 1);
+        let input = Input::from_source("striped", Arc::new(Striped(bytes.clone())));
+        let given = SplitOptions { dedup, ..options("none") };
+        let report = split(input, &parts, &given, &Progress::default()).unwrap();
+        assert!(restore(&parts, report.bytes).unwrap() == bytes, "dedup {dedup}");
+        report.chunks.segment_bytes
+    };
+    let plain = split_striped(false);
+    let deduped = split_striped(true);
+    assert!(deduped < plain + (1 << 18), "{deduped} bytes instead of {plain}");
+}
+
+#[test]
+fn a_part_takes_the_place_of_a_file_that_others_may_have_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let [input, part, link] = ["input", "part", "link"].map(|name| dir.path().join(name));
+    let bytes = memory(10, 1);
+    std::fs::write(&input, &bytes).unwrap();
+    std::os::unix::fs::symlink("part", &link).unwrap();
+    for (mode, name) in [(0o600, &part), (0o644, &part), (0o644, &link)] {
+        let what = format!("{name:?} with mode {mode:o}");
+        std::fs::write(&part, "old").unwrap();
+        std::fs::set_permissions(&part, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut old = std::fs::File::open(&part).unwrap();
+        run(&input, std::slice::from_ref(name), &SplitOptions { force: true, ..options("lz4") }).unwrap();
+        let mut seen = Vec::new();
+        old.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, b"old", "{what}");
+        let new = std::fs::metadata(&part).unwrap();
+        assert_eq!(new.permissions().mode() & 0o777, 0o600, "{what}");
+        assert_ne!(new.ino(), old.metadata().unwrap().ino(), "{what}");
+        assert!(link.is_symlink() && restore(std::slice::from_ref(&part), bytes.len() as u64).unwrap() == bytes);
+    }
+}
+
 #[test]
 fn nothing_is_overwritten_or_used_twice() {
     let dir = tempfile::tempdir().unwrap();
@@ -222,6 +306,15 @@ fn nothing_is_overwritten_or_used_twice() {
     assert!(matches!(fails(&[], &given), Error::InvalidOption { .. }));
     let protected = SplitOptions { parity: 1, ..forced.clone() };
     assert!(matches!(fails(std::slice::from_ref(&part), &protected), Error::InvalidOption { .. }));
+    // Neither settings that a part has no room for nor an input without a fingerprint cost the old part.
+    let codec = "xz:9:extreme:dict=64K:bcj=x86+powerpc+ia64+arm+armthumb+sparc+arm64+riscv".parse().unwrap();
+    let long = SplitOptions { codec, memory: 4 << 30, ..forced.clone() };
+    let refused = fails(std::slice::from_ref(&part), &long);
+    assert!(matches!(&refused, Error::InvalidOption { why, .. } if why.contains("too long")), "{refused}");
+    let nameless = Input::from_source("nameless", Arc::new(Nameless));
+    let refused = split(nameless, std::slice::from_ref(&part), &forced, &Progress::default()).unwrap_err();
+    assert!(matches!(refused, Error::Io { .. }), "{refused}");
+    assert_eq!(std::fs::read(&part).unwrap(), b"old");
     // A directory that does not exist: parts created before are deleted again.
     let nowhere = dir.path().join("no/part");
     let other = dir.path().join("other");

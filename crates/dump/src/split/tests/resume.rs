@@ -1,7 +1,11 @@
 //! Runs that are interrupted at any point and resumed.
 
+use packfs_blocks::io::faults::{FaultKind, FaultyFiles};
+
 use super::*;
 use crate::ChunkBytes;
+use crate::format::SegmentKind;
+use crate::part::{PartSuperblock, ScanStep, SegmentScan};
 
 fn resumed(codec: &str) -> SplitOptions {
     SplitOptions { resume: true, checkpoint: 1 << 20, ..options(codec) }
@@ -67,6 +71,10 @@ fn a_complete_set_is_not_changed() {
     assert!(first.chunks.squeezed_bytes > 0 && again.chunks == first.chunks, "{again:?} for {first:?}");
     let after: Vec<_> = parts.iter().map(|part| std::fs::read(part).unwrap()).collect();
     assert!(before == after);
+    // It counts as complete only on the disk.
+    let files = FaultyFiles::failing(1, FaultKind::Io);
+    let failed = split_on(&files, Input::open(&input).unwrap(), &parts, &resumed("lz4"), &Progress::default());
+    assert!(matches!(failed, Err(Error::Io { what: "cannot flush", .. })), "{failed:?}");
     // Parts are identified by their contents, not by the order of the arguments.
     parts.reverse();
     std::fs::remove_file(&parts[0]).unwrap();
@@ -122,4 +130,49 @@ fn damage_after_the_last_checkpoint_is_written_again() {
     let report = run(&input, &parts, &resumed("none")).unwrap();
     assert!(report.is_clean() && report.resumed_bytes > 0);
     assert!(restore(&parts, report.bytes).unwrap() == bytes);
+}
+
+/// Flips a bit in the payload of each data segment in the middle half of a part.
+fn damage(part: &Path) {
+    let mut bytes = std::fs::read(part).unwrap();
+    let superblock = PartSuperblock::parse(&bytes).unwrap();
+    let mut payloads = Vec::new();
+    for step in SegmentScan::whole(&bytes, &superblock) {
+        let ScanStep::Segment { position, segment } = step.unwrap() else { continue };
+        if segment.head.kind == SegmentKind::Data && segment.payload > 0 {
+            payloads.push(usize::try_from(position).unwrap() + segment.head_len as usize);
+        }
+    }
+    let quarter = payloads.len() / 4;
+    assert!(quarter > 1, "{payloads:?}");
+    payloads[quarter..3 * quarter].iter().for_each(|at| bytes[*at] ^= 1);
+    std::fs::write(part, bytes).unwrap();
+}
+
+#[test]
+fn no_later_checkpoint_vouches_for_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(6000, 31);
+    let input = dir.path().join("input");
+    std::fs::write(&input, &bytes).unwrap();
+    let parts = names(dir.path(), 2);
+    run(&input, &parts, &options("none")).unwrap();
+    let len = |n: usize| parts[n].metadata().unwrap().len();
+    let longer = usize::from(len(1) > len(0));
+    damage(&parts[longer]);
+    std::fs::remove_file(&parts[1 - longer]).unwrap();
+    // What was damaged is written again to either part, and so much more that both get checkpoints.
+    let report = run(&input, &parts, &resumed("none")).unwrap();
+    assert!(report.is_clean() && report.resumed_bytes > 0, "{report:?}");
+    for lost in 0..2 {
+        let copied = tempfile::tempdir().unwrap();
+        let copies = names(copied.path(), 2);
+        for (part, copy) in parts.iter().zip(&copies) {
+            std::fs::copy(part, copy).unwrap();
+        }
+        std::fs::remove_file(&copies[lost]).unwrap();
+        let report = run(&input, &copies, &resumed("none")).unwrap();
+        assert!(report.is_clean(), "without part {lost}: {report:?}");
+        assert!(restore(&copies, report.bytes).unwrap() == bytes, "without part {lost}");
+    }
 }
