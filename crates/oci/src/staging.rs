@@ -4,9 +4,9 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use packfs_blocks::system;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -63,10 +63,13 @@ fn lock_new(path: &Path) -> Result<Option<File>> {
     if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         return Ok(None);
     }
-    let locked = lock.metadata().map_err(Error::io("cannot open", path))?;
-    let is_there =
-        std::fs::metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino()));
-    Ok(is_there.then_some(lock))
+    Ok(has_name(&lock, path).then_some(lock))
+}
+
+/// Returns true if an open directory is the one of a name, which another may have got meanwhile.
+fn has_name(dir: &File, path: &Path) -> bool {
+    let (Ok(opened), Ok(named)) = (dir.metadata(), std::fs::metadata(path)) else { return false };
+    system::identity(&opened) == system::identity(&named)
 }
 
 /// Removes directories of programs that were killed: those that nobody has locked.
@@ -74,9 +77,10 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| is_staging(&entry.file_name(), prefix)) {
         let path = entry.path();
-        // A lock that is free belongs to a program that has ended: the kernel drops locks with the process.
-        let is_abandoned =
-            File::open(&path).is_ok_and(|dir| flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok());
+        let Ok(dir) = File::open(&path) else { continue };
+        // A lock that is free belongs to a program that has ended: the kernel drops locks with the process. It is held until
+        // the directory is gone, so that whoever made it notices.
+        let is_abandoned = flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() && has_name(&dir, &path);
         // A symbolic link of this name is not ours; removing through it could reach anything.
         if is_abandoned && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let _ = std::fs::remove_dir_all(&path);
