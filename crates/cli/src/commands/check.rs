@@ -12,7 +12,7 @@ use packfs_blocks::stages::Stage;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_image::diff::{self, diff};
 use packfs_image::tree::TreeImage;
-use packfs_image::{AnyImage, Image, Severity, Warnings, squashfs};
+use packfs_image::{AnyImage, Error, Image, Severity, Warnings, squashfs};
 use serde::Serialize;
 
 use super::diff::difference_line;
@@ -166,8 +166,8 @@ fn check_image(
         });
         match compared {
             // What the check has found is not lost because the comparison cannot go on.
-            Err(error) if findings.count > 0 => {
-                findings.add(format!("the damage prevents comparing the rest with the source: {error}"));
+            Err(error) if findings.count > 0 && !matches!(error, Error::Cancelled) => {
+                findings.add(format!("this prevents comparing the rest with the source: {error}"));
             }
             other => drop(other?),
         }
