@@ -360,8 +360,8 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
         let mut from = None;
         let mut to = None;
         let lost: HashSet<u64> = self.summary.lost_inodes.iter().copied().collect();
-        for PendingLink { ino, first, name } in &links {
-            let done = self.link(first, name, lost.contains(ino), (&mut from, &mut to));
+        for pending in &links {
+            let done = self.link(pending, lost.contains(&pending.ino), &mut from, &mut to);
             done.or_else(|error| self.skip(error))?;
         }
         Ok(())
@@ -369,10 +369,10 @@ impl<'c, 'p> ExtractConductor<'c, 'p> {
 
     fn link(
         &mut self,
-        first: &MadeName,
-        name: &MadeName,
+        PendingLink { first, name, .. }: &PendingLink,
         is_lost: bool,
-        (from, to): (&mut OpenDir, &mut OpenDir),
+        from: &mut OpenDir,
+        to: &mut OpenDir,
     ) -> Result<()> {
         let from = self.reopen(first.dir, from)?;
         let to = self.reopen(name.dir, to)?;

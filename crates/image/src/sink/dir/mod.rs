@@ -124,7 +124,7 @@ pub struct ExtractSummary {
     pub not_restored: Vec<NotRestored>,
     /// Entries left out because they failed ([`OnError::Skip`]).
     pub skipped: Vec<Error>,
-    /// Inode numbers of those among them that have several names.
+    /// Inode numbers of those among them that may have several names.
     lost_inodes: Vec<u64>,
 }
 
