@@ -1,12 +1,10 @@
 //! Merged metadata: one EROFS image that shows all layers as overlayfs would, while file data stays in the layers.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packfs_blocks::{Progress, ReadAt};
+use packfs_blocks::{Progress, ReadAt, system};
 use packfs_image::erofs::{ErofsOptions, Feature, Features, Kernel, Superblock};
 use packfs_image::name::display;
 use packfs_image::source::open::SourceOpener;
@@ -124,9 +122,7 @@ impl OpenLayer {
     /// Returns true if the layer is the file at a path, or on the same device.
     fn is_at(&self, path: &Path) -> bool {
         let (Ok(layer), Ok(found)) = (std::fs::metadata(&self.name), std::fs::metadata(path)) else { return false };
-        let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
-        (layer.dev(), layer.ino()) == (found.dev(), found.ino())
-            || (device(&layer).is_some() && device(&layer) == device(&found))
+        system::is_same_file(&layer, &found)
     }
 
     fn of_file(path: &Path) -> Result<Self> {

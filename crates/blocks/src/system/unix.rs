@@ -18,6 +18,12 @@ pub fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
+/// Returns true if two paths are one file or one block device.
+pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
+    identity(one) == identity(other) || (device(one).is_some() && device(one) == device(other))
+}
+
 /// Returns the permission bits of a file, with those of its type.
 pub fn mode(file: &Metadata) -> u32 {
     file.mode()

@@ -1,11 +1,11 @@
 //! Files that commands write, with one wording for all obstacles.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use packfs_blocks::Output;
+use packfs_blocks::{Output, system};
 use packfs_image::name::display;
 
 use super::failure::UsageError;
@@ -31,17 +31,11 @@ pub(crate) fn create_or_redirect(path: &Path, mode: u32, force: bool) -> anyhow:
     create(path, mode, force)
 }
 
-/// Returns true if two paths are one file or one device.
-pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
-    (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
-}
-
 /// Returns true if an output is the block device that an input is on: it would be overwritten while it is read. A file is
 /// replaced when the new one is complete.
 pub(crate) fn is_device_of(output: &Path, input: &Path) -> bool {
     let (Ok(input), Ok(output)) = (fs::metadata(input), fs::metadata(output)) else { return false };
-    output.file_type().is_block_device() && is_same_file(&input, &output)
+    output.file_type().is_block_device() && system::is_same_file(&input, &output)
 }
 
 /// Fails if the device of OLD, which is read `how_long`, is also that of NEW.

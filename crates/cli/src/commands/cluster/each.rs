@@ -1,12 +1,11 @@
 //! `packfs plan --each`: one plan of many images.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_blocks::Progress;
+use packfs_blocks::{Progress, system};
 use packfs_image::build::{PlannedSet, Planner, Shards};
 use packfs_image::name::display;
 use packfs_image::request::RequestNotes;
@@ -94,7 +93,7 @@ fn plan_one(
     plan.request.scan.threads = settings.threads;
     plan.request.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
     // As in a build: an image that is replaced is not packed, even if it lies in its source.
-    let replaced = fs::metadata(&plan.output).ok().map(|found| (found.dev(), found.ino()));
+    let replaced = fs::metadata(&plan.output).ok().map(|found| system::identity(&found));
     plan.request.scan.leave_out.extend(replaced);
     complete_request(&mut plan)?;
     let mut notes = RequestNotes::default();

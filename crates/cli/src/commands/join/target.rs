@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use packfs_blocks::progress::Phase;
-use packfs_blocks::{Output, Progress};
+use packfs_blocks::{Output, Progress, system};
 use packfs_image::name::display;
 
 use crate::args::JoinArgs;
@@ -37,7 +37,7 @@ impl JoinTarget {
         let output = display(&args.output);
         if let Ok(found) = std::fs::metadata(&args.output) {
             let is_same =
-                |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| target::is_same_file(&part, &found));
+                |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| system::is_same_file(&part, &found));
             if let Some(part) = args.parts.iter().find(is_same) {
                 return Err(UsageError(format!(
                     "{output} is one of the parts ({}); name another file with -o",
