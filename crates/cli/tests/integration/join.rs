@@ -223,7 +223,7 @@ fn a_block_device_is_written_in_place() {
     let bytes = split(dir.path(), 3, &["--parity", "1"]);
     // Old data on the device must not show through the dump's zeros.
     fs::write(dir.path().join("image"), vec![0xEE; 6 << 20]).unwrap();
-    let Some(device) = Loop::attach(TEST, &dir.path().join("image")) else { return };
+    let Some(device) = LoopDevice::attach(TEST, &dir.path().join("image")) else { return };
     let error = fail(dir.path(), 1, &["join", "p0", "p2", "-o", &device.0]);
     assert!(error.contains("--force"), "{error}");
     succeed(dir.path(), &["join", "p0", "p2", "-o", &device.0, "--force"]);
@@ -232,7 +232,7 @@ fn a_block_device_is_written_in_place() {
     assert!(image[..bytes.len()] == bytes);
     assert!(image[5_005_000..].iter().all(|byte| *byte == 0xEE));
     fs::write(dir.path().join("small"), vec![0; 4 << 20]).unwrap();
-    let Some(device) = Loop::attach(TEST, &dir.path().join("small")) else { return };
+    let Some(device) = LoopDevice::attach(TEST, &dir.path().join("small")) else { return };
     let error = fail(dir.path(), 2, &["join", "p0", "p2", "-o", &device.0, "--force"]);
     assert!(error.contains("too small"), "{error}");
 }
@@ -261,12 +261,14 @@ impl Drop for Mount {
 }
 
 /// A file as a block device, detached when dropped.
-pub(crate) struct Loop(pub(crate) String);
+pub(crate) struct LoopDevice(pub(crate) String);
 
-impl Loop {
-    pub(crate) fn attach(test: &str, file: &Path) -> Option<Loop> {
+impl LoopDevice {
+    pub(crate) fn attach(test: &str, file: &Path) -> Option<LoopDevice> {
         match Command::new("losetup").args(["--find", "--show"]).arg(file).output() {
-            Ok(done) if done.status.success() => Some(Loop(String::from_utf8(done.stdout).unwrap().trim().to_owned())),
+            Ok(done) if done.status.success() => {
+                Some(LoopDevice(String::from_utf8(done.stdout).unwrap().trim().to_owned()))
+            }
             _ => {
                 skip(test, "losetup is not allowed");
                 None
@@ -275,7 +277,7 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
+impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = Command::new("losetup").args(["--detach", &self.0]).status();
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::common::program::copy_packfs;
 use crate::common::{self, fail, packfs, stderr, succeed};
-use crate::join::Loop;
+use crate::join::LoopDevice;
 
 /// Makes images, archives and dumps to confuse with one another.
 fn things() -> tempfile::TempDir {
@@ -324,7 +324,7 @@ fn an_image_is_not_written_to_the_device_that_it_is_made_from() {
     fs::File::options().write(true).open(dir.path().join("old.sqfs")).unwrap().set_len(4 << 20).unwrap();
     let old = fs::read(dir.path().join("old.sqfs")).unwrap();
     let test = "an_image_is_not_written_to_the_device_that_it_is_made_from";
-    let Some(device) = Loop::attach(test, &dir.path().join("old.sqfs")) else { return };
+    let Some(device) = LoopDevice::attach(test, &dir.path().join("old.sqfs")) else { return };
     let name = &*device.0;
     for sources in [&[name][..], &["root", name], &["root", "--append", name]] {
         let error = fail(dir.path(), 2, &[&["build", "-o", name, "--force"], sources].concat());

@@ -238,7 +238,9 @@ fn a_target_that_is_gone_is_looked_for_again() {
         Act::Status(503, vec![], String::new()),
         Act::Status(403, vec![], String::new()),
     ] {
-        let (first, second, third) = (Server::start(), Server::start(), Server::start());
+        let first = Server::start();
+        let second = Server::start();
+        let third = Server::start();
         redirect(&first, second.give("/real", bytes.clone()));
         let remote = RemoteObject::open(&first.url("/image"), &options()).unwrap();
         redirect(&first, third.give("/real", bytes.clone()));

@@ -199,9 +199,9 @@ fn a_custom_source_is_split_with_its_holes() {
 
 /// Zeros that cannot be told from other zeros.
 #[derive(Debug)]
-struct Nameless;
+struct NamelessInput;
 
-impl ReadAt for Nameless {
+impl ReadAt for NamelessInput {
     fn read_at(&self, buf: &mut [u8], _: u64) -> std::io::Result<usize> {
         buf.fill(0);
         Ok(buf.len())
@@ -211,7 +211,7 @@ impl ReadAt for Nameless {
     }
 }
 
-impl Source for Nameless {
+impl Source for NamelessInput {
     fn fingerprint(&self) -> std::io::Result<u64> {
         Err(std::io::Error::from_raw_os_error(libc::EIO))
     }
@@ -222,8 +222,8 @@ fn holes_take_no_segments_of_their_own() {
     const STRIPE: u64 = 1 << 16;
     /// Data and holes in turn.
     #[derive(Debug)]
-    struct Striped(Vec<u8>);
-    impl ReadAt for Striped {
+    struct StripedInput(Vec<u8>);
+    impl ReadAt for StripedInput {
         fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
             self.0.read_at(buf, offset)
         }
@@ -231,7 +231,7 @@ fn holes_take_no_segments_of_their_own() {
             ReadAt::len(&self.0)
         }
     }
-    impl Source for Striped {
+    impl Source for StripedInput {
         fn data_from(&self, offset: u64) -> std::io::Result<Option<std::ops::Range<u64>>> {
             let stripe = (offset / STRIPE).next_multiple_of(2);
             let data = offset.max(stripe * STRIPE)..(stripe + 1) * STRIPE;
@@ -246,7 +246,7 @@ fn holes_take_no_segments_of_their_own() {
     let split_striped = |dedup: bool| {
         let dir = tempfile::tempdir().unwrap();
         let parts = names(dir.path(), 1);
-        let input = Input::from_source("striped", Arc::new(Striped(bytes.clone())));
+        let input = Input::from_source("striped", Arc::new(StripedInput(bytes.clone())));
         let given = SplitOptions { dedup, ..options("none") };
         let report = split(input, &parts, &given, &Progress::default()).unwrap();
         assert!(restore(&parts, report.bytes).unwrap() == bytes, "dedup {dedup}");
@@ -311,7 +311,7 @@ fn nothing_is_overwritten_or_used_twice() {
     let long = SplitOptions { codec, memory: 4 << 30, ..forced.clone() };
     let refused = fails(std::slice::from_ref(&part), &long);
     assert!(matches!(&refused, Error::InvalidOption { why, .. } if why.contains("too long")), "{refused}");
-    let nameless = Input::from_source("nameless", Arc::new(Nameless));
+    let nameless = Input::from_source("nameless", Arc::new(NamelessInput));
     let refused = split(nameless, std::slice::from_ref(&part), &forced, &Progress::default()).unwrap_err();
     assert!(matches!(refused, Error::Io { .. }), "{refused}");
     assert_eq!(std::fs::read(&part).unwrap(), b"old");
